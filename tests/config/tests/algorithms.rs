@@ -33,16 +33,21 @@ fn the_limits_of_several_keys_are_a_list() {
 const SECOND: Quota = Quota::per_second(20);
 const TENTH: Duration = Duration::from_millis(100);
 
+/// What a variable of the list is in a file.
+fn value(variable: &str) -> String {
+    let value = match variable {
+        "quota" => "\"20/s\"",
+        "burst" | "requests" => "7",
+        "precision" => "\"100ms\"",
+        "interval" => "\"300ms\"",
+        other => panic!("{other:?} is no variable of the list"),
+    };
+    value.to_owned()
+}
+
 #[test]
 fn every_algorithm_is_read_as_it_is_built_in_code_and_has_its_row_in_the_chapter() {
     let (quota, burst, precision, interval) = (SECOND, 7, TENTH, TENTH * 3);
-    let value = |variable: &str| match variable {
-        "quota" => "\"20/s\"".to_owned(),
-        "burst" => "7".to_owned(),
-        "precision" => "\"100ms\"".to_owned(),
-        "interval" => "\"300ms\"".to_owned(),
-        other => panic!("{other:?} is no variable of the list"),
-    };
     macro_rules! is_read {
         // What counts requests is a method on what was read.
         (debt_bucket_per_request, $algorithm:expr) => {};
@@ -75,98 +80,40 @@ fn is_in_the_chapter(fields: &[(String, String)]) {
 
 #[test]
 fn each_field_of_every_algorithm_may_be_there_or_not() {
-    let bucket = || TokenBucket::new(SECOND);
-    reads(r#"{"algorithm":"token-bucket","quota":"20/s"}"#, bucket());
-    reads(
-        r#"{"algorithm":"token-bucket","quota":"20/s","burst":40}"#,
-        bucket().burst(40),
-    );
-    reads(r#"{"quota":"20/s","burst":0}"#, bucket().burst(0));
-
-    reads(r#"{"algorithm":"gcra","quota":"20/s"}"#, Gcra::new(SECOND));
-    reads(
-        r#"{"algorithm":"gcra","quota":"20/s","burst":1}"#,
-        Gcra::new(SECOND).burst(1),
-    );
-
-    let leaky = || LeakyBucket::new(SECOND);
-    reads(r#"{"algorithm":"leaky-bucket","quota":"20/s"}"#, leaky());
-    reads(
-        r#"{"algorithm":"leaky-bucket","quota":"20/s","capacity":5}"#,
-        leaky().capacity(5),
-    );
-    reads(
-        r#"{"algorithm":"leaky-bucket-queue","quota":"20/s"}"#,
-        leaky().queue(),
-    );
-    let queue = r#"{"algorithm":"leaky-bucket-queue","quota":"20/s","capacity":5}"#;
-    reads(queue, leaky().capacity(5).queue());
-    reads(queue, leaky().queue().capacity(5));
-
-    let wait = Duration::from_secs(5);
-    reads(
-        r#"{"algorithm":"token-bucket","quota":"20/s","burst":40,"wait-at-most":"5s"}"#,
-        bucket().burst(40).wait_at_most(wait),
-    );
-    reads(
-        r#"{"algorithm":"gcra","quota":"20/s","wait-at-most":"5s"}"#,
-        Gcra::new(SECOND).wait_at_most(wait),
-    );
-    reads(
-        r#"{"quota":"20/s","capacity":5,"wait-at-most":"5s"}"#,
-        leaky().capacity(5).wait_at_most(wait),
-    );
-
-    let window = || FixedWindow::new(Quota::per_day(5_000));
-    reads(
-        r#"{"algorithm":"fixed-window","quota":"5000/day"}"#,
-        window(),
-    );
-    reads(
-        r#"{"quota":"5000/day","from-first-request":false}"#,
-        window(),
-    );
-    reads(
-        r#"{"quota":"5000/day","from-first-request":true}"#,
-        window().from_first_request(),
-    );
-
-    reads(
-        r#"{"algorithm":"sliding-log","quota":"20/s"}"#,
-        SlidingLog::new(SECOND),
-    );
-    reads(
-        r#"{"algorithm":"sliding-window","quota":"20/s"}"#,
-        SlidingWindow::new(SECOND),
-    );
-
-    let buckets = || SlidingBuckets::new(SECOND, TENTH);
-    reads(
-        r#"{"algorithm":"sliding-buckets","quota":"20/s","precision":"100ms"}"#,
-        buckets(),
-    );
-    reads(
-        r#"{"quota":"20/s","precision":"100ms","strict":false}"#,
-        buckets(),
-    );
-    reads(
-        r#"{"strict":true,"precision":"100ms","quota":"20/s"}"#,
-        buckets().strict(),
-    );
-
-    reads(
-        r#"{"algorithm":"min-interval","interval":"100ms"}"#,
-        MinInterval::new(TENTH),
-    );
-
-    reads(
-        r#"{"algorithm":"in-flight","requests":5}"#,
-        InFlight::new(5),
-    );
-    reads(
-        r#"{"requests":5,"held-at-most":"10s"}"#,
-        InFlight::new(5).held_at_most(Duration::from_secs(10)),
-    );
+    let (quota, burst, requests) = (SECOND, 7, 7);
+    let (precision, interval) = (TENTH, TENTH * 3);
+    macro_rules! are_read {
+        ($($algorithm:expr;)+) => {$(
+            let fields = in_a_file(stringify!($algorithm), value).expect("fields");
+            reads(&json(&fields), $algorithm);
+        )+};
+    }
+    are_read! {
+        TokenBucket::new(quota);
+        TokenBucket::new(quota).burst(burst);
+        TokenBucket::new(quota).burst(burst).wait_at_most(interval);
+        Gcra::new(quota);
+        Gcra::new(quota).burst(burst);
+        Gcra::new(quota).wait_at_most(interval);
+        LeakyBucket::new(quota);
+        LeakyBucket::new(quota).capacity(burst);
+        LeakyBucket::new(quota).capacity(burst).wait_at_most(interval);
+        LeakyBucket::new(quota).queue();
+        LeakyBucket::new(quota).capacity(burst).queue();
+        LeakyBucket::new(quota).queue().capacity(burst);
+        FixedWindow::new(quota);
+        FixedWindow::new(quota).from_first_request();
+        SlidingBuckets::new(quota, precision);
+        SlidingBuckets::new(quota, precision).strict();
+        InFlight::new(requests);
+    }
+    // The name of the algorithm may be missing, too: the type has it.
+    let bucket = TokenBucket::new(SECOND).burst(0);
+    reads(r#"{"quota":"20/s","burst":0}"#, bucket);
+    let window = FixedWindow::new(SECOND);
+    reads(r#"{"quota":"20/s","from-first-request":false}"#, window);
+    let held = InFlight::new(5).held_at_most(Duration::from_secs(10));
+    reads(r#"{"requests":5,"held-at-most":"10s"}"#, held);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
-    http::{Method, Response, StatusCode},
+    http::{Method, Response},
     routing::any,
 };
 use tollgate::{
@@ -33,26 +33,26 @@ struct Limited {
     service: Service,
 }
 
-fn empty_rules() -> Rules {
-    Rules::new()
-        .extension("user", |user: &User| user.0)
-        .extension("plan", |plan: &Plan| plan.0)
-}
-
 async fn answer(_: Request) -> Result<Response<Body>, Infallible> {
     Ok(Response::new(Body::empty()))
 }
 
+/// The rules of a file.
+fn rules(toml: &str) -> Rules {
+    let rules = Rules::new()
+        .extension("user", |user: &User| user.0)
+        .extension("plan", |plan: &Plan| plan.0);
+    replace(&rules, toml).unwrap();
+    rules
+}
+
+fn replace(rules: &Rules, toml: &str) -> Result<(), toml::de::Error> {
+    rules.replace(toml::Deserializer::parse(toml)?)
+}
+
 impl Limited {
     fn by(toml: &str) -> Self {
-        let rules = empty_rules();
-        rules
-            .replace(toml::Deserializer::parse(toml).unwrap())
-            .unwrap();
-        Self::over(rules)
-    }
-
-    fn over(rules: Rules) -> Self {
+        let rules = rules(toml);
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = LocalStore::builder().clock(clock.clone()).build();
         let layer = RateLimitLayer::new(rules.clone(), store, rules.clone());
@@ -62,10 +62,6 @@ impl Limited {
             clock,
             service,
         }
-    }
-
-    fn replace(&self, toml: &str) -> Result<(), toml::de::Error> {
-        self.rules.replace(toml::Deserializer::parse(toml)?)
     }
 
     async fn ask(&self, request: Request) -> Response<Body> {
@@ -110,6 +106,10 @@ fn with<T: Clone + Send + Sync + 'static>(extension: T) -> Request {
     let mut request = request("GET", "/");
     request.extensions_mut().insert(extension);
     request
+}
+
+fn told_by<'a>(response: &'a Response<Body>, field: &str) -> &'a str {
+    response.headers()[field].to_str().unwrap()
 }
 
 /// A rule with this name, these fields and this quota a day.
@@ -160,18 +160,11 @@ async fn head_is_limited_as_get_is_unless_a_rule_before_is_for_it() {
 
 #[tokio::test]
 async fn a_file_may_refuse_what_no_rule_is_for() {
-    let limited = Limited::by(
-        &[
-            "unmatched = \"refuse\"\n",
-            &rule("home", &routes(r#"["/"]"#), 100),
-        ]
-        .concat(),
-    );
+    let home = rule("home", &routes(r#"["/"]"#), 100);
+    let limited = Limited::by(&format!("unmatched = \"refuse\"\n{home}"));
     assert_eq!(limited.ask(request("GET", "/")).await.status(), 200);
-    assert_eq!(
-        limited.ask(request("GET", "/other")).await.status(),
-        StatusCode::FORBIDDEN
-    );
+    let other = limited.ask(request("GET", "/other")).await;
+    assert_eq!(other.status(), 403);
 }
 
 #[tokio::test]
@@ -186,7 +179,7 @@ async fn all_rules_that_match_apply_and_none_is_charged_if_one_refuses() {
         .concat(),
     );
     let response = limited.ask(request("GET", "/a/b")).await;
-    let policies = response.headers()["ratelimit-policy"].to_str().unwrap();
+    let policies = told_by(&response, "ratelimit-policy");
     let names: Vec<_> = policies.split('"').skip(1).step_by(2).collect();
     assert_eq!(names, ["narrow", "wide", "other"]);
     assert_eq!(limited.of_ten("GET", "/a/c").await, 1);
@@ -199,14 +192,11 @@ async fn all_rules_that_match_apply_and_none_is_charged_if_one_refuses() {
 
 #[tokio::test]
 async fn in_a_router_a_rule_is_for_the_route_however_a_path_is_spelled() {
-    let rules = empty_rules();
     let file = [
         rule("photo", &routes(r#"["/users/{user}/photo"]"#), 2),
         rule("users", &routes(r#"["/users/{*rest}"]"#), 3),
     ];
-    rules
-        .replace(toml::Deserializer::parse(&file.concat()).unwrap())
-        .unwrap();
+    let rules = rules(&file.concat());
     let app: Router = Router::new()
         .route("/users/{id}/photo", any(async || ""))
         .route("/users/{id}/{*more}", any(async || ""))
@@ -216,81 +206,72 @@ async fn in_a_router_a_rule_is_for_the_route_however_a_path_is_spelled() {
         let response = app.clone().oneshot(request("GET", path)).await.unwrap();
         response.status().as_u16()
     };
-    assert_eq!(
-        [ask("/users/1/photo").await, ask("/users/%31/photo").await],
-        [200, 200]
-    );
-    assert_eq!(ask("/users/2/photo").await, 429);
-    // The router has another route for it.
-    assert_eq!(
-        [ask("/users/2/%70hoto").await, ask("/users/1/a/b").await],
-        [200, 200]
-    );
-    assert_eq!(
-        [ask("/users/1/a").await, ask("/users/1/b").await],
-        [200, 429]
-    );
-    assert_eq!(ask("/login").await, 200);
+    for (path, status) in [
+        ("/users/1/photo", 200),
+        ("/users/%31/photo", 200),
+        ("/users/2/photo", 429),
+        // The router has another route for these.
+        ("/users/2/%70hoto", 200),
+        ("/users/1/a/b", 200),
+        ("/users/1/a", 200),
+        ("/users/1/b", 429),
+        ("/login", 200),
+    ] {
+        assert_eq!(ask(path).await, status, "{path}");
+    }
 }
 
 #[tokio::test]
 async fn each_key_finds_whose_bucket_it_is() {
-    let keyed = |key: &str| {
-        let proxies = "proxies = { header = \"x-forwarded-for\", trusted = [\"10.0.0.0/8\"] }\n";
-        Limited::by(&[proxies, &rule("r", &format!("key = {key}"), 1)].concat())
-    };
-    let same = async |key: &str, one: Request, other: Request| {
-        let limited = keyed(key);
-        assert_eq!(limited.ask(one).await.status(), 200);
-        limited.ask(other).await.status() == 429
-    };
     let address = |last| from([192, 0, 2, last], "GET", "/");
-    assert!(same("\"everyone\"", address(1), address(2)).await);
-    assert!(!same("\"address\"", address(1), address(2)).await);
-    assert!(same("\"address\"", address(1), address(1)).await);
     let proxied = |client: &str| {
         let mut request = from([10, 0, 0, 1], "GET", "/");
-        request
-            .headers_mut()
-            .insert("x-forwarded-for", client.parse().unwrap());
+        let client = client.parse().unwrap();
+        request.headers_mut().insert("x-forwarded-for", client);
         request
     };
-    assert!(same("\"client\"", proxied("192.0.2.7"), address(7)).await);
-    assert!(!same("\"client\"", proxied("192.0.2.7"), proxied("192.0.2.8")).await);
-    let header = "{ header = \"x-key\" }";
-    assert!(same(header, with_header("x-key", "a"), with_header("x-key", "a")).await);
-    assert!(!same(header, with_header("x-key", "a"), with_header("x-key", "b")).await);
-    let user = "{ extension = \"user\" }";
-    assert!(same(user, with(User(1)), with(User(1))).await);
-    assert!(!same(user, with(User(1)), with(User(2))).await);
+    let header = |value| with_header("x-key", value);
+    let user = |number| with(User(number));
     let both = "[\"address\", { extension = \"user\" }]";
-    assert!(same(both, with(User(1)), with(User(1))).await);
-    assert!(!same(both, with(User(1)), with(User(2))).await);
+    for (key, one, other, is_same) in [
+        ("\"everyone\"", address(1), address(2), true),
+        ("\"address\"", address(1), address(2), false),
+        ("\"address\"", address(1), address(1), true),
+        ("\"client\"", proxied("192.0.2.7"), address(7), true),
+        (
+            "\"client\"",
+            proxied("192.0.2.7"),
+            proxied("192.0.2.8"),
+            false,
+        ),
+        ("{ header = \"x-key\" }", header("a"), header("a"), true),
+        ("{ header = \"x-key\" }", header("a"), header("b"), false),
+        ("{ extension = \"user\" }", user(1), user(1), true),
+        ("{ extension = \"user\" }", user(1), user(2), false),
+        (both, user(1), user(1), true),
+        (both, user(1), user(2), false),
+    ] {
+        let proxies = "proxies = { header = \"x-forwarded-for\", trusted = [\"10.0.0.0/8\"] }\n";
+        let rule = rule("r", &format!("key = {key}"), 1);
+        let limited = Limited::by(&[proxies, &rule].concat());
+        assert_eq!(limited.ask(one).await.status(), 200);
+        let is_refused = limited.ask(other).await.status() == 429;
+        assert_eq!(is_refused, is_same, "{key}");
+    }
 }
 
 #[tokio::test]
 async fn a_request_without_the_key_is_rejected_shares_a_bucket_or_goes_to_the_next_rule() {
     for (source, status) in [("header = \"x-key\"", 400), ("extension = \"user\"", 500)] {
-        let by = |missing: &str| {
-            let key = format!("key = {{ {source}{missing} }}");
-            Limited::by(&[rule("first", &key, 2), rule("last", EVERYONE, 3)].concat())
-        };
-        let first = format!("key = {{ {source} }}");
-        let alone = Limited::by(&rule("first", &first, 2));
-        assert_eq!(
-            alone.ask(request("GET", "/")).await.status(),
-            status,
-            "{source}"
-        );
-        let shared = Limited::by(&rule(
-            "first",
-            &format!("key = {{ {source}, missing = \"shared\" }}"),
-            2,
-        ));
+        let first = |more: &str| rule("first", &format!("key = {{ {source}{more} }}"), 2);
+        let alone = Limited::by(&first(""));
+        let rejected = alone.ask(request("GET", "/")).await;
+        assert_eq!(rejected.status(), status, "{source}");
+        let shared = Limited::by(&first(", missing = \"shared\""));
         assert_eq!(shared.of_ten("GET", "/").await, 2, "{source}");
-        let next = by(", missing = \"next\"");
-        assert_eq!(next.of_ten("GET", "/").await, 3, "{source}");
-        let in_shadow = Limited::by(&rule("first", &format!("{first}\nshadow = true"), 2));
+        let next = first(", missing = \"next\"") + &rule("last", EVERYONE, 3);
+        assert_eq!(Limited::by(&next).of_ten("GET", "/").await, 3, "{source}");
+        let in_shadow = Limited::by(&format!("{}shadow = true\n", first("")));
         assert_eq!(in_shadow.of_ten("GET", "/").await, 10, "{source}");
     }
 }
@@ -321,10 +302,7 @@ async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
         ]
         .concat()
     };
-    let rules = empty_rules();
-    rules
-        .replace(toml::Deserializer::parse(&file(true)).unwrap())
-        .unwrap();
+    let rules = rules(&file(true));
     let (told, events) = std::sync::mpsc::channel();
     let store = LocalStore::new();
     let layer = RateLimitLayer::new(rules.clone(), store, rules.clone()).observe(
@@ -342,20 +320,13 @@ async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
     for would_refuse in [false, false, true] {
         let response = ask().await;
         assert_eq!(response.status(), 200);
-        assert!(
-            !response.headers()["ratelimit"]
-                .to_str()
-                .unwrap()
-                .contains("tried")
-        );
+        assert!(!told_by(&response, "ratelimit").contains("tried"));
         let (key, shadows) = events.recv().unwrap();
         assert_eq!(key, r#"{"tried": everyone, "enforced": everyone}"#);
         assert_eq!(shadows, [("tried".to_owned(), would_refuse)]);
     }
     // It keeps its count.
-    rules
-        .replace(toml::Deserializer::parse(&file(false)).unwrap())
-        .unwrap();
+    replace(&rules, &file(false)).unwrap();
     assert_eq!(ask().await.status(), 429);
 }
 
@@ -402,43 +373,33 @@ async fn no_count_is_lost_when_the_file_changes_or_is_wrong() {
         b(3),
         [b(3), a(3)].concat(),
     ] {
-        limited.replace(&file).unwrap();
+        replace(&limited.rules, &file).unwrap();
     }
-    limited.replace("[[rules]]\nname = 'a'").unwrap_err();
-    limited.replace("[[rules").unwrap_err();
+    replace(&limited.rules, "[[rules]]\nname = 'a'").unwrap_err();
+    replace(&limited.rules, "[[rules").unwrap_err();
     assert_eq!(limited.of_ten("GET", "/a").await, 1);
     assert_eq!(limited.of_ten("GET", "/b").await, 2);
-    limited.replace(&[a(7), b(0)].concat()).unwrap();
+    replace(&limited.rules, &[a(7), b(0)].concat()).unwrap();
     assert_eq!(limited.of_ten("GET", "/a").await, 4);
     assert_eq!(limited.of_ten("GET", "/b").await, 0);
     // A new bucket: an algorithm does not read another algorithm's state.
-    limited
-        .replace(&a(7).replace("fixed-window", "sliding-log"))
-        .unwrap();
+    let of_a_log = a(7).replace("fixed-window", "sliding-log");
+    replace(&limited.rules, &of_a_log).unwrap();
     assert_eq!(limited.of_ten("GET", "/a").await, 7);
-    limited.replace(&a(9)).unwrap();
+    replace(&limited.rules, &a(9)).unwrap();
     assert_eq!(limited.of_ten("GET", "/a").await, 2);
 }
 
 #[tokio::test]
 async fn the_cost_of_the_layer_multiplies_that_of_the_rule_and_the_observer_is_told() {
-    let rules = empty_rules();
-    let file = rule("r", &format!("{EVERYONE}\ncost = 3"), 20);
-    rules
-        .replace(toml::Deserializer::parse(&file).unwrap())
-        .unwrap();
+    let rules = rules(&rule("r", &format!("{EVERYONE}\ncost = 3"), 20));
     let (told, costs) = std::sync::mpsc::channel();
     let layer = RateLimitLayer::new(rules.clone(), LocalStore::new(), rules)
         .cost(2)
         .observe(move |event: &Event<'_, RuleKey>| told.send(event.cost()).unwrap());
     let service = layer.layer(service_fn(answer));
     let response = service.oneshot(request("GET", "/")).await.unwrap();
-    assert!(
-        response.headers()["ratelimit"]
-            .to_str()
-            .unwrap()
-            .contains(";r=14;")
-    );
+    assert!(told_by(&response, "ratelimit").contains(";r=14;"));
     assert_eq!(costs.recv(), Ok(6));
 }
 
@@ -450,11 +411,8 @@ fn threads_get_no_more_than_one_would_whatever_the_order_of_their_rules() {
     let store = LocalStore::new();
     let (told, admitted) = std::sync::mpsc::channel();
     for order in [[&*a, &b], [&*b, &a], [&*a, &b], [&*b, &a]] {
-        let (rules, told) = (empty_rules(), told.clone());
-        let file = format!("match = \"all\"\n{}", order.concat());
-        rules
-            .replace(toml::Deserializer::parse(&file).unwrap())
-            .unwrap();
+        let told = told.clone();
+        let rules = rules(&format!("match = \"all\"\n{}", order.concat()));
         let layer = RateLimitLayer::new(rules.clone(), store.clone(), rules);
         let service = layer.layer(service_fn(answer));
         std::thread::spawn(move || {
