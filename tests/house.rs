@@ -91,7 +91,11 @@ const OUTSIDE: &[(&str, &str)] = &[
 const IMPURE: &str = "async await cfg Instant Mutex OnceLock RwLock SystemTime thread";
 
 /// What several algorithms are made of.
-const PARTS_OF_RULES: [&str; 2] = ["algorithm/debt_bucket.rs", "algorithm/log.rs"];
+const PARTS_OF_RULES: [&str; 3] = [
+    "algorithm/debt_bucket.rs",
+    "algorithm/log.rs",
+    "algorithm/same_rule.rs",
+];
 
 const MAX_LINES: usize = 450;
 
