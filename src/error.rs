@@ -1,6 +1,6 @@
 //! The errors: an invalid configuration, or a store that failed.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// An invalid configuration, found when it is built; the message names the bad value.
 ///
@@ -236,10 +236,10 @@ pub enum StoreErrorKind {
 ///
 /// A refusal is not an error: it is a [`Decision`](crate::Decision). The message is for operators,
 /// and must not be sent to callers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    source: Box<dyn Error + Send + Sync>,
+    source: Arc<dyn Error + Send + Sync>,
 }
 
 impl StoreError {
@@ -257,7 +257,7 @@ impl StoreError {
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind,
-            source: source.into(),
+            source: source.into().into(),
         }
     }
 

@@ -49,10 +49,7 @@ const TOP: [&str; 2] = ["layer", "lib"];
 /// Each dependency with the files and folders that may use it.
 const OUTSIDE: &[(&str, &str)] = &[
     ("ahash", "rules/routes.rs store/local/"),
-    (
-        "arc_swap",
-        "choice/reloadable.rs rules/mod.rs store/redis/node.rs",
-    ),
+    ("arc_swap", "choice/reloadable.rs rules/mod.rs"),
     ("arrayvec", "policy/name.rs store/local/"),
     ("axum", "key/ response/"),
     ("base64", "key/portable/ response/ store/redis/"),

@@ -82,12 +82,12 @@ impl Shared {
         keys
     }
 
-    /// The arguments of a script about these.
+    /// The first argument of a script about these.
     pub(super) fn arguments<'q>(
         &self,
         queries: impl IntoIterator<Item = &'q KeyQuery>,
         (op, units): (Op, Units<'_>),
-    ) -> Arguments {
+    ) -> Bytes {
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         push(&mut numbers, op as u8 as f64);
         push(&mut numbers, self.now().unwrap_or(-1.0));
@@ -182,120 +182,57 @@ fn admissions<'a>(
     })
 }
 
-impl Units<'_> {
+impl<'a> Units<'a> {
     /// What each member is charged, in their order.
-    fn of_each(self, script: &Script) -> Vec<f64> {
-        let members = script.members().iter();
-        let units = |member: &Member, units: u32| {
-            f64::from(if member.per_request {
-                units.min(1)
-            } else {
-                units
-            })
+    fn of_each(self, script: &'a Script) -> impl Iterator<Item = f64> + use<'a> {
+        let admission = match self {
+            Self::TakenBack(_, admission) => admission,
+            Self::Settled(settlement) => settlement.admission,
+            _ => &[],
         };
-        match self {
-            Self::Cost(cost) => members.map(|member| units(member, cost)).collect(),
-            Self::Debit(debit) => members
-                .map(|member| {
-                    if member.in_flight {
-                        0.0
-                    } else {
-                        units(member, debit)
-                    }
-                })
-                .collect(),
-            Self::Refund(refund) => members
-                .map(|member| {
-                    if member.refunds {
-                        -units(member, refund)
-                    } else {
-                        0.0
-                    }
-                })
-                .collect(),
-            Self::TakenBack(cost, admission) => admissions(script, admission)
-                .map(|(member, was_charged, _)| match was_charged {
-                    true if member.refunds || member.withdraws => -units(member, cost),
-                    _ => 0.0,
-                })
-                .collect(),
-            Self::Settled(settlement) => admissions(script, settlement.admission)
-                .map(|(member, was_charged, _)| match was_charged {
-                    true if member.settled => units(member, settlement.spent),
-                    true if member.withdraws && settlement.is_withdrawn => {
-                        -units(member, settlement.held)
-                    }
-                    _ => 0.0,
-                })
-                .collect(),
-            Self::InFlight(change) => members
-                .map(|member| {
-                    if member.in_flight {
-                        f64::from(change)
-                    } else {
-                        0.0
-                    }
-                })
-                .collect(),
-        }
+        admissions(script, admission).map(move |(member, was_charged, _)| {
+            let units = |units: u32| f64::from(units_of(member, units));
+            match self {
+                Self::Cost(cost) => units(cost),
+                Self::Debit(debit) if !member.in_flight => units(debit),
+                Self::Refund(refund) if member.refunds => -units(refund),
+                Self::TakenBack(cost, _) if was_charged && (member.refunds || member.withdraws) => {
+                    -units(cost)
+                }
+                Self::Settled(of) if was_charged && member.settled => units(of.spent),
+                Self::Settled(of) if was_charged && member.withdraws && of.is_withdrawn => {
+                    -units(of.held)
+                }
+                Self::InFlight(change) if member.in_flight => f64::from(change),
+                _ => 0.0,
+            }
+        })
+    }
+}
+
+/// What a member counts of so many units.
+fn units_of(member: &Member, units: u32) -> u32 {
+    match member.per_request {
+        true => units.min(1),
+        false => units,
     }
 }
 
 /// The second argument of a settlement.
-pub(super) fn settled(script: &Script, settlement: Settlement<'_>) -> Vec<u8> {
+pub(super) fn settled(script: &Script, settlement: Settlement<'_>) -> Bytes {
     let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
     for (member, was_charged, own) in admissions(script, settlement.admission) {
-        if member.settled {
-            let start = if was_charged {
-                own.first().copied().unwrap_or(0.0)
-            } else {
-                0.0
-            };
-            let held = if member.per_request {
-                settlement.held.min(1)
-            } else {
-                settlement.held
-            };
-            push(&mut numbers, start);
-            push(
-                &mut numbers,
-                if was_charged { f64::from(held) } else { 0.0 },
-            );
+        if member.settled && was_charged {
+            push(&mut numbers, own.first().copied().unwrap_or(0.0));
+            let held = units_of(member, settlement.held);
+            push(&mut numbers, f64::from(held));
+        } else if member.settled {
+            numbers.resize(numbers.len() + 2 * size_of::<f64>(), 0);
         } else if member.withdraws {
             own.iter().for_each(|&number| push(&mut numbers, number));
         }
     }
-    numbers
-}
-
-/// The arguments of a script.
-#[derive(Debug, Clone)]
-pub(super) struct Arguments {
-    first: Bytes,
-    second: Option<Bytes>,
-}
-
-impl<B: Into<Bytes>> From<B> for Arguments {
-    fn from(numbers: B) -> Self {
-        Self {
-            first: numbers.into(),
-            second: None,
-        }
-    }
-}
-
-impl Arguments {
-    pub(super) fn and(self, second: impl Into<Bytes>) -> Self {
-        Self {
-            second: Some(second.into()),
-            ..self
-        }
-    }
-
-    /// In the order of `ARGV`.
-    pub(super) fn values(&self) -> impl Iterator<Item = Bytes> {
-        [&self.first].into_iter().chain(&self.second).cloned()
-    }
+    numbers.into()
 }
 
 /// A policy's id in base64url.

@@ -3,11 +3,8 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, PoisonError, RwLock, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::{Duration, Instant},
 };
 
 use fred::{
@@ -18,7 +15,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{failure, link::Busy, node::Node, settings::Settings};
+use super::{failure, node::Node, settings::Settings};
 
 /// How often the slots are asked for while a node fails.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
@@ -30,7 +27,7 @@ pub(super) struct Cluster {
     connections: usize,
     nodes: RwLock<HashMap<Server, Arc<Node>>>,
     slots: watch::Sender<Slots>,
-    is_refreshing: AtomicBool,
+    last_refresh: Mutex<Option<Instant>>,
 }
 
 enum Slots {
@@ -48,24 +45,19 @@ impl Cluster {
             connections,
             nodes: RwLock::default(),
             slots: watch::Sender::new(Slots::Unknown),
-            is_refreshing: AtomicBool::new(false),
+            last_refresh: Mutex::default(),
         }
     }
 
     /// The node that holds the slot. At first this waits until a node has told the slots.
     pub(super) async fn node_of(self: &Arc<Self>, slot: u16) -> Result<Arc<Node>, StoreError> {
-        if let Some(known) = self.known_node_of(slot) {
-            return known;
-        }
         let mut slots = self.slots.subscribe();
         loop {
             if let Some(known) = self.known_node_of(slot) {
                 return known;
             }
             self.request_refresh();
-            if slots.changed().await.is_err() {
-                return Err(failure::unavailable("the store is gone"));
-            }
+            let _ = slots.changed().await;
         }
     }
 
@@ -78,7 +70,7 @@ impl Cluster {
             Slots::Known(slots) => slots.get_server(slot).cloned(),
             Slots::Unavailable(error) => {
                 self.request_refresh();
-                return Some(Err(failure::copy_of(error)));
+                return Some(Err(error.clone()));
             }
         };
         Some(match holder {
@@ -89,14 +81,6 @@ impl Cluster {
                 Err(failure::unavailable(message))
             }
         })
-    }
-
-    /// Which server holds the slot, as far as is known.
-    pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
-        match &*self.slots.borrow() {
-            Slots::Known(slots) => slots.get_server(slot).cloned(),
-            Slots::Unknown | Slots::Unavailable(_) => None,
-        }
     }
 
     /// The node at this address.
@@ -124,17 +108,12 @@ impl Cluster {
     /// Asks the nodes for the slots in a task, unless that was done less than [`REFRESH_INTERVAL`]
     /// ago.
     pub(super) fn request_refresh(self: &Arc<Self>) {
-        if self.is_refreshing.swap(true, Ordering::AcqRel) {
-            return;
+        let mut last = (self.last_refresh.lock()).unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|at| at.elapsed() >= REFRESH_INTERVAL) {
+            *last = Some(Instant::now());
+            let cluster = Arc::clone(self);
+            tokio::spawn(async move { cluster.refresh_slots().await });
         }
-        let guard = RefreshGuard(Arc::downgrade(self));
-        tokio::spawn(async move {
-            if let Some(cluster) = guard.0.upgrade() {
-                cluster.refresh_slots().await;
-            }
-            // The task keeps no `Arc` of the cluster here, so that the cluster ends with its store.
-            sleep(REFRESH_INTERVAL).await;
-        });
     }
 
     fn new_node(&self, server: &Server) -> Node {
@@ -219,15 +198,9 @@ fn more_severe(before: Option<StoreError>, error: StoreError) -> StoreError {
 async fn slots_from(node: &Node) -> Result<ClusterRouting, StoreError> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let link = node.link().await?;
-    let sent = link.send(
-        "CLUSTER",
-        vec![Value::from_static_str("SLOTS")],
-        (PATIENCE, usize::MAX),
-    );
-    let answer = match sent {
-        Ok(sent) => sent.await.map_err(failure::client_error)?,
-        Err(Busy) => return Err(failure::unavailable("too many commands wait for an answer")),
-    };
+    let slots = vec![Value::from_static_str("SLOTS")];
+    let sent = link.send("CLUSTER", slots, (PATIENCE, usize::MAX))?;
+    let answer = (sent.await).map_err(|error| failure::client_error(error, PATIENCE))?;
     let answer = match answer {
         Resp3Frame::SimpleError { data, .. } => return Err(failure::redis_error(&data)),
         answer => answer,
@@ -238,16 +211,5 @@ async fn slots_from(node: &Node) -> Result<ClusterRouting, StoreError> {
     match slots {
         Ok(slots) if slots.len() > 0 => Ok(slots),
         _ => Err(failure::unavailable("the node knows of no slots")),
-    }
-}
-
-/// A refresh of the slots is under way, or was a moment ago.
-struct RefreshGuard(Weak<Cluster>);
-
-impl Drop for RefreshGuard {
-    fn drop(&mut self) {
-        if let Some(cluster) = self.0.upgrade() {
-            cluster.is_refreshing.store(false, Ordering::Release);
-        }
     }
 }

@@ -5,10 +5,7 @@ use std::{sync::Arc, time::Instant};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use crate::{
-    error::{StoreError, StoreErrorKind},
-    key::Key,
-};
+use crate::{error::StoreError, key::Key};
 
 use super::{
     arguments::{KeyQuery, Settlement, Units},
@@ -58,18 +55,15 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             return self.ask_each((op, Units::Cost(cost))).await;
         }
         let decided = self.shared.in_time(self.decide_in_rounds(cost)).await;
-        decided.map_err(|error| self.recent_misconfiguration(&error).unwrap_or(error))
+        decided.map_err(|error| self.misconfiguration(&error).unwrap_or(error))
     }
 
     /// The misconfiguration behind an error without an answer, of any of the scripts.
-    fn recent_misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
-        if error.kind() != StoreErrorKind::Unavailable {
-            return None;
-        }
+    fn misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
+        let servers = &self.shared.servers;
         self.all.iter().find_map(|query| {
-            let shared = &self.shared;
-            let node = shared.servers.server_of(shared.slot_of(&query.keys[0]));
-            (query.scripts.loadable.loads).recent_misconfiguration(|| node, error)
+            let node = || servers.server_of(servers.slot_of(&query.keys[0]));
+            (query.scripts.loadable.loads).misconfiguration(node, error)
         })
     }
 
@@ -166,9 +160,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             )
         } else {
             let units = Units::TakenBack(cost, &admission);
-            self.shared
-                .arguments([query], (Op::TakeBack, units))
-                .and(reply::value_of(&scripts.script, &charge))
+            vec![
+                self.shared.arguments([query], (Op::TakeBack, units)),
+                reply::value_of(&scripts.script, &charge),
+            ]
         };
         let run = |arguments| self.shared.run(&scripts.loadable, keys.clone(), arguments);
         let _ = run(arguments).await;
@@ -177,10 +172,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 place: self.shared.next_place(),
                 ..query.clone()
             };
-            let _ = run(self
-                .shared
-                .arguments([&ended], (Op::Change, Units::InFlight(-1))))
-            .await;
+            let ends = (Op::Change, Units::InFlight(-1));
+            let _ = run(vec![self.shared.arguments([&ended], ends)]).await;
         }
     }
 
@@ -200,7 +193,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         for (index, &at) in indices.iter().enumerate() {
             let (all, arguments) = (
                 Arc::clone(self),
-                self.shared.arguments([&self.all[at]], call),
+                vec![self.shared.arguments([&self.all[at]], call)],
             );
             asked.spawn(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];

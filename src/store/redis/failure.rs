@@ -1,7 +1,7 @@
 //! The kind of an error: Redis is unavailable, the operator has set something up wrongly, or a key
 //! has a value that no store wrote.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -119,37 +119,9 @@ impl Redirect {
 }
 
 /// The connection was lost, or could not be made.
-#[derive(Debug, Clone)]
-pub(super) struct Disconnected {
-    kind: StoreErrorKind,
-    error: Arc<Error>,
+pub(super) fn no_connection(error: &Error) -> StoreError {
+    StoreError::new(kind(error), format!("no connection to Redis: {error}"))
 }
-
-impl Disconnected {
-    pub(super) fn new(error: Error) -> Self {
-        Self {
-            kind: kind(&error),
-            error: Arc::new(error),
-        }
-    }
-
-    /// The error of a call that is not sent because of it.
-    pub(super) fn error(&self) -> StoreError {
-        StoreError::new(self.kind, NoConnection(Arc::clone(&self.error)))
-    }
-}
-
-/// Formats the reason only where somebody reads it: during an outage each decision has one.
-#[derive(Debug)]
-struct NoConnection(Arc<Error>);
-
-impl fmt::Display for NoConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no connection to Redis: {}", self.0)
-    }
-}
-
-impl std::error::Error for NoConnection {}
 
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
 /// This is not `Unavailable`: else, with a wrong password, the first requests would be admitted.
@@ -160,14 +132,17 @@ pub(super) fn not_connected_yet() -> StoreError {
     )
 }
 
-/// The error of a call that fred could not complete: Redis has not answered.
-pub(super) fn client_error(error: Error) -> StoreError {
-    StoreError::new(kind(&error), error)
+/// The error of a call that fred could not complete in this time: Redis has not answered.
+pub(super) fn client_error(error: Error, time: Duration) -> StoreError {
+    match error.kind() {
+        ErrorKind::Timeout => timed_out(time),
+        _ => StoreError::new(kind(&error), error),
+    }
 }
 
 /// There is a connection, but no answer.
 #[derive(Debug)]
-struct Unanswered(Cow<'static, str>);
+struct Unanswered(String);
 
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,33 +152,19 @@ impl fmt::Display for Unanswered {
 
 impl std::error::Error for Unanswered {}
 
-/// No answer came in time.
-pub(super) fn timed_out(deadline: Duration) -> StoreError {
-    let timed_out = Unanswered(format!("no answer in {deadline:?}").into());
-    StoreError::new(StoreErrorKind::Unavailable, timed_out)
-}
-
-/// There is a connection, but it has missed too many deadlines in a row: it gets probes only.
-pub(super) fn breaker_is_open() -> StoreError {
-    let message = "no answer in time to the last decisions, nor to a probe yet";
+/// There is a connection, but no answer in time, or so many are missing that none is waited for.
+pub(super) fn unanswered(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
 }
 
-/// Too many commands wait for an answer, so this one was not sent.
-pub(super) fn too_many_unanswered() -> StoreError {
-    let busy = Unanswered("too many decisions wait for an answer".into());
-    StoreError::new(StoreErrorKind::Unavailable, busy)
+/// No answer came in time.
+pub(super) fn timed_out(deadline: Duration) -> StoreError {
+    unanswered(format!("no answer in {deadline:?}"))
 }
 
 /// Whether the error says only that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
-}
-
-/// The same error, for another call.
-pub(super) fn copy_of(error: &StoreError) -> StoreError {
-    let source = std::error::Error::source(error).map(ToString::to_string);
-    StoreError::new(error.kind(), source.unwrap_or_default())
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
@@ -219,6 +180,7 @@ fn kind(error: &Error) -> StoreErrorKind {
     }
 }
 
+/// Another reason why Redis cannot be asked for now.
 pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, message.into())
 }

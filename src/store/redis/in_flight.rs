@@ -222,7 +222,7 @@ impl Shared {
             ended
         };
         let arguments = self.arguments([&ended], (Op::Change, Units::InFlight(-1)));
-        Some(self.send_late(&ended, arguments))
+        Some(self.send_late(&ended, vec![arguments]))
     }
 
     /// Renews leases until nothing is in flight.
@@ -286,7 +286,7 @@ impl Renewal {
         let (shared, KeyQuery { scripts, keys, .. }) = (&self.shared, &self.query);
         let arguments = shared.arguments([&self.query], (Op::Change, Units::InFlight(0)));
         let renewed = shared
-            .run_within(timeout, &scripts.loadable, keys.clone(), arguments)
+            .run_late(timeout, &scripts.loadable, keys.clone(), vec![arguments])
             .await;
         shared.health.record(&renewed, [&keys[0]]);
     }

@@ -14,13 +14,15 @@ use std::{
 };
 
 use fred::{
-    clients::{Client, WithOptions},
+    clients::Client,
     error::{Error, ErrorKind},
     interfaces::ClientLike,
     prelude::Value,
     types::{CustomCommand, Resp3Frame, config::Options},
 };
 use tokio::{sync::Notify, time::sleep};
+
+use crate::error::StoreError;
 
 use super::{
     Later,
@@ -39,8 +41,7 @@ const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A connection, until it is lost or given up.
 pub(super) struct Link {
     client: Client,
-    /// The same client with the store's deadline as its timeout, which most commands have.
-    with_deadline: WithOptions<Client>,
+    /// The store's: a later answer keeps the circuit breaker open.
     deadline: Duration,
     created_at: Instant,
     /// How many commands are neither answered nor timed out.
@@ -59,13 +60,9 @@ pub(super) struct Link {
     became_read_only: Notify,
 }
 
-/// Too many commands are not answered yet.
-pub(super) struct Busy;
-
 impl Link {
     pub(super) fn new(client: Client, deadline: Duration) -> Self {
         Self {
-            with_deadline: client.with_options(&options(deadline)),
             deadline,
             client,
             created_at: Instant::now(),
@@ -82,35 +79,16 @@ impl Link {
 
     /// A command that times out after `time` from when it is first polled. If it has not left the
     /// process by then, it is never sent.
-    ///
-    /// fred's future takes 7 kB. `Box::write` makes it on the heap; `Box::pin` would make it on the
-    /// stack and copy it.
     pub(super) fn send(
         self: Arc<Self>,
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
-    ) -> Result<PendingCommand, Busy> {
+    ) -> Result<PendingCommand, StoreError> {
         let permit = self.permit(max_unanswered)?;
-        let command = CustomCommand::new_static(command, None, false);
-        if time == permit.link.deadline {
-            let answer = Box::write(Box::new_uninit(), async move {
-                let answer = (permit.link.with_deadline)
-                    .custom_raw(command, arguments)
-                    .await;
-                permit.record(&answer, InTime(true));
-                answer
-            });
-            return Ok(PendingCommand::new(Box::into_pin(answer)));
-        }
         let client = permit.link.client.with_options(&options(time));
-        let answer = Box::write(Box::new_uninit(), async move {
-            let sent_at = Instant::now();
-            let answer = client.custom_raw(command, arguments).await;
-            permit.record(&answer, permit.link.is_in_time(sent_at));
-            answer
-        });
-        Ok(PendingCommand::new(Box::into_pin(answer)))
+        let command = CustomCommand::new_static(command, None, false);
+        Ok(permit.awaits(async move { client.custom_raw(command, arguments).await }))
     }
 
     /// The same for a command about keys of a slot that is moving to this server.
@@ -119,36 +97,31 @@ impl Link {
         command: &'static str,
         arguments: Vec<Value>,
         (time, max_unanswered): (Duration, usize),
-    ) -> Result<PendingCommand, Busy> {
+    ) -> Result<PendingCommand, StoreError> {
         let permit = self.permit(max_unanswered)?;
         // One pipeline: nothing else comes between the two on the connection.
         let both = permit.link.client.pipeline().with_options(&options(time));
-        let answer = async move {
+        Ok(permit.awaits(async move {
             let asking = CustomCommand::new_static("ASKING", None, false);
             let command = CustomCommand::new_static(command, None, false);
             let _: Value = both.custom(asking, Vec::<Value>::new()).await?;
             let _: Value = both.custom(command, arguments).await?;
-            let answers = tokio::time::timeout(time, both.try_all::<Value>()).await;
+            let (attributes, answers) = (None, both.try_all::<Value>());
+            let answers = tokio::time::timeout(time, answers).await;
             let answers = answers.map_err(|_| Error::new(ErrorKind::Timeout, "no answer"))?;
             match answers.into_iter().collect::<Result<Vec<_>, _>>() {
-                Ok(mut answers) => Ok(Resp3Frame::BlobString {
-                    data: answers.pop().unwrap_or(Value::Null).convert()?,
-                    attributes: None,
-                }),
+                Ok(mut answers) => {
+                    let data = answers.pop().unwrap_or(Value::Null).convert()?;
+                    Ok(Resp3Frame::BlobString { data, attributes })
+                }
                 // An error of the server begins with a code, one of fred's does not.
-                Err(error) if begins_with_a_code(error.details()) => Ok(Resp3Frame::SimpleError {
-                    data: error.details().into(),
-                    attributes: None,
-                }),
+                Err(error) if begins_with_a_code(error.details()) => {
+                    let data = error.details().into();
+                    Ok(Resp3Frame::SimpleError { data, attributes })
+                }
                 Err(error) => Err(error),
             }
-        };
-        Ok(PendingCommand::new(Box::pin(async move {
-            let sent_at = Instant::now();
-            let answer = answer.await;
-            permit.record(&answer, permit.link.is_in_time(sent_at));
-            answer
-        })))
+        }))
     }
 
     /// Whether a command has timed out and nothing was answered since.
@@ -203,18 +176,14 @@ impl Link {
         }
     }
 
-    /// Calls `tell`, for ever, whenever the circuit breaker is opened or closed.
-    pub(super) async fn tell_breaker(&self, mut tell: impl FnMut(Breaker)) -> Infallible {
+    /// Calls `tell`, for ever, whenever the circuit breaker is opened (`true`) or closed.
+    pub(super) async fn tell_breaker(&self, mut tell: impl FnMut(bool)) -> Infallible {
         let mut was_open = false;
         loop {
             self.breaker_changed.notified().await;
-            let is_open = self.is_open();
-            if is_open != was_open {
-                was_open = is_open;
-                tell(match is_open {
-                    true => Breaker::Opened,
-                    false => Breaker::Closed,
-                });
+            if self.is_open() != was_open {
+                was_open = !was_open;
+                tell(was_open);
             }
         }
     }
@@ -226,12 +195,8 @@ impl Link {
         let arguments = vec![Value::from_static_str(unknown_sha1), Value::from(0)];
         match Arc::clone(self).send("EVALSHA", arguments, (time, usize::MAX)) {
             Ok(sent) => sent.await.is_ok(),
-            Err(Busy) => false,
+            Err(_) => false,
         }
-    }
-
-    fn is_in_time(&self, sent_at: Instant) -> InTime {
-        InTime(sent_at.elapsed() <= self.deadline)
     }
 
     fn silent_for(&self) -> Duration {
@@ -246,12 +211,12 @@ impl Link {
         micros
     }
 
-    fn permit(self: Arc<Self>, max_unanswered: usize) -> Result<Permit, Busy> {
+    fn permit(self: Arc<Self>, max_unanswered: usize) -> Result<Permit, StoreError> {
         let timed_out = self.timed_out.load(Ordering::Relaxed);
         let awaited = self.awaited.fetch_add(1, Ordering::Relaxed);
         let permit = Permit { link: self };
         if awaited.saturating_add(timed_out) >= max_unanswered {
-            return Err(Busy);
+            return Err(failure::unanswered("too many decisions wait for an answer"));
         }
         if awaited == 0 && timed_out == 0 {
             permit.link.restart_silence();
@@ -260,25 +225,22 @@ impl Link {
     }
 }
 
-/// The circuit breaker of a connection: it is open while no decisions are sent over it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Breaker {
-    /// Too many deadlines were missed in a row.
-    Opened,
-    /// A deadline was kept again.
-    Closed,
-}
-
-/// Whether an answer came before the store's deadline.
-struct InTime(bool);
-
 /// A permit for one command that is awaited.
 struct Permit {
     link: Arc<Link>,
 }
 
 impl Permit {
-    fn record(&self, answer: &Result<Resp3Frame, Error>, InTime(is_in_time): InTime) {
+    fn awaits(self, answer: impl Future<Output = Answer> + Send + 'static) -> PendingCommand {
+        PendingCommand(Some(Box::pin(async move {
+            let sent_at = Instant::now();
+            let answer = answer.await;
+            self.record(&answer, sent_at.elapsed() <= self.link.deadline);
+            answer
+        })))
+    }
+
+    fn record(&self, answer: &Answer, is_in_time: bool) {
         let link = &*self.link;
         match answer {
             Ok(frame) => {
@@ -320,37 +282,26 @@ impl Drop for Permit {
 
 /// A command that is sent when this is first polled.
 ///
-/// Once it is sent, dropping this does not cancel it: it stays unanswered until it is answered or
-/// times out.
-pub(super) struct PendingCommand {
-    answer: Option<Later<Result<Resp3Frame, Error>>>,
-    was_polled: bool,
-}
+/// Dropping this does not cancel it: it stays unanswered until it is answered or times out.
+pub(super) struct PendingCommand(Option<Later<Answer>>);
 
-impl PendingCommand {
-    fn new(answer: Later<Result<Resp3Frame, Error>>) -> Self {
-        Self {
-            answer: Some(answer),
-            was_polled: false,
-        }
-    }
-}
+/// What Redis answered, or why fred has no answer.
+type Answer = Result<Resp3Frame, Error>;
 
 impl Future for PendingCommand {
-    type Output = Result<Resp3Frame, Error>;
+    type Output = Answer;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.was_polled = true;
-        let answer = self.answer.as_mut().expect("polled after it was ready");
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let answer = self.0.as_mut().expect("polled after it was ready");
         let answer = std::task::ready!(answer.as_mut().poll(cx));
-        self.answer = None;
+        self.0 = None;
         Poll::Ready(answer)
     }
 }
 
 impl Drop for PendingCommand {
     fn drop(&mut self) {
-        if let (Some(answer), true) = (self.answer.take(), self.was_polled)
+        if let Some(answer) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(answer);

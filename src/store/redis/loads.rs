@@ -6,24 +6,17 @@ use std::{
     error::Error as _,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use fred::{
-    error::Error,
-    types::{Resp3Frame, config::Server},
-};
-use tokio::sync::watch;
+use fred::types::config::Server;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{
-    failure,
-    link::{Busy, PendingCommand},
-};
+use super::{failure, link::PendingCommand};
 
 /// How long to wait after a refused load before the next one is sent.
 const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -38,53 +31,29 @@ const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 /// The loads of one script.
 #[derive(Default)]
 pub(super) struct Loads {
-    generation: AtomicU64,
     first_called: OnceLock<Instant>,
     /// Whether Redis has ever run it.
     has_run: AtomicBool,
-    /// How many nodes have reported a misconfiguration.
-    misconfigured_nodes: AtomicUsize,
-    nodes: Mutex<HashMap<Option<Server>, Arc<ScriptOnNode>>>,
+    /// How many loads have ended, in all nodes.
+    ended: AtomicU64,
+    /// The last load into each node; locked while a load is under way.
+    last: Mutex<HashMap<Option<Server>, Arc<tokio::sync::Mutex<Option<Load>>>>>,
+    /// The nodes that have reported a misconfiguration since they last ran it.
+    misconfigured: Mutex<HashMap<Option<Server>, Misconfiguration>>,
 }
 
-#[derive(Default)]
-struct ScriptOnNode(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    /// The generation of the last load.
-    last_load: u64,
-    loading: Option<Loading>,
-    refused_load: Option<Misconfiguration>,
-    misconfiguration: Option<Misconfiguration>,
-}
-
-/// A load in flight.
-struct Loading {
-    since: Instant,
-    end: watch::Receiver<Option<LoadResult>>,
+/// A load that has ended.
+struct Load {
+    /// How many had ended then, with this one.
+    number: u64,
+    at: Instant,
+    loaded: Result<(), StoreError>,
 }
 
 /// A misconfiguration that Redis has reported, and when it last did.
 struct Misconfiguration {
     message: String,
     at: Instant,
-}
-
-/// How a load ended.
-type LoadResult = Result<(), LoadError>;
-
-/// Why a script was not loaded.
-#[derive(Clone)]
-pub(super) enum LoadError {
-    /// It was not sent: too many commands wait for an answer.
-    Busy,
-    /// Redis has answered with this error.
-    Refused(String),
-    /// Redis has not answered.
-    Unanswered(Error),
-    /// The runtime has ended.
-    Aborted,
 }
 
 impl Loads {
@@ -94,83 +63,51 @@ impl Loads {
         self.first_called.get_or_init(Instant::now);
     }
 
-    /// Load generation: reload only if unchanged since the failed call.
-    #[inline]
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    /// How many loads have ended.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Acquire)
     }
 
-    /// Loads the script to a node, unless another call did since `seen`. If another call is loading
-    /// it now, this waits for the same answer.
+    /// Loads the script to a node, unless a load has ended since `seen` of them had. If another
+    /// call is loading it now, this waits for the same answer.
     ///
     /// The load goes on if its caller is dropped, so that the next calls know the answer.
     pub(super) async fn load(
         self: &Arc<Self>,
-        node: Option<Server>,
+        node: Option<&Server>,
         seen: u64,
-        ask: impl FnOnce() -> Result<PendingCommand, Busy>,
-    ) -> LoadResult {
-        let node = self.node(node);
-        let mut end = {
-            let mut state = node.lock();
-            if state.last_load > seen {
-                return Ok(());
+        send: impl FnOnce() -> Result<PendingCommand, StoreError>,
+    ) -> Result<(), StoreError> {
+        let last = Arc::clone(lock(&self.last).entry(node.cloned()).or_default());
+        let mut last = last.lock_owned().await;
+        if let Some(Load { number, at, loaded }) = &*last {
+            let is_refused = (loaded.as_ref()).is_err_and(is_misconfigured);
+            if *number > seen || is_refused && at.elapsed() < LOAD_RETRY_AFTER {
+                return loaded.clone();
             }
-            if let Some(refused) = &state.refused_load
-                && refused.at.elapsed() < LOAD_RETRY_AFTER
-            {
-                return Err(LoadError::Refused(refused.message.clone()));
-            }
-            match &state.loading {
-                Some(loading) if loading.is_under_way() => loading.end.clone(),
-                _ => {
-                    let sent = ask().map_err(|Busy| LoadError::Busy)?;
-                    let end = self.start_load(Arc::clone(&node), sent);
-                    let since = Instant::now();
-                    let loading = Loading { since, end };
-                    state.loading.insert(loading).end.clone()
-                }
-            }
-        };
-        match end.wait_for(Option::is_some).await {
-            Ok(loaded) => loaded.clone().expect("the load has ended"),
-            Err(_) => Err(LoadError::Aborted),
         }
-    }
-
-    fn start_load(
-        self: &Arc<Self>,
-        node: Arc<ScriptOnNode>,
-        sent: PendingCommand,
-    ) -> watch::Receiver<Option<LoadResult>> {
-        let (sender, end) = watch::channel(None);
-        let loads = Arc::clone(self);
-        tokio::spawn(async move {
-            let loaded = load_result(sent.await);
-            loads.load_ended(&node, &loaded);
-            sender.send_replace(Some(loaded));
+        let sent = send()?;
+        let (loads, node) = (Arc::clone(self), node.cloned());
+        let loading = tokio::spawn(async move {
+            let loaded = match sent.await {
+                Ok(frame) => failure::reply_or_error(frame)
+                    .map(drop)
+                    .map_err(|message| failure::redis_error(&message)),
+                Err(error) => Err(failure::client_error(error, LOAD_TIMEOUT)),
+            };
+            match &loaded {
+                Ok(()) => drop(lock(&loads.misconfigured).remove(&node)),
+                Err(error) => loads.record_refusal(node.as_ref(), error),
+            }
+            *last = Some(Load {
+                number: 1 + loads.ended.fetch_add(1, Ordering::AcqRel),
+                at: Instant::now(),
+                loaded: loaded.clone(),
+            });
+            loaded
         });
-        end
-    }
-
-    fn load_ended(&self, node: &ScriptOnNode, loaded: &LoadResult) {
-        let mut state = node.lock();
-        state.loading = None;
-        match loaded {
-            Ok(()) => {
-                state.last_load = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
-                state.refused_load = None;
-                self.clear_misconfiguration(&mut state);
-            }
-            Err(LoadError::Refused(message)) => {
-                let error = failure::redis_error(message);
-                if error.kind() == StoreErrorKind::Misconfigured {
-                    state.refused_load = Some(Misconfiguration::now(message.clone()));
-                    self.record_misconfiguration(&mut state, &error);
-                }
-            }
-            Err(_) => {}
-        }
+        let loaded = loading.await;
+        loaded.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
     }
 
     /// The result of a call of the script on this node. If there was no answer, but Redis has
@@ -185,126 +122,63 @@ impl Loads {
     ) -> Result<Bytes, StoreError> {
         match &done {
             Ok(_) => {
-                if !self.has_run.load(Ordering::Relaxed) {
-                    self.has_run.store(true, Ordering::Relaxed);
+                self.has_run.store(true, Ordering::Relaxed);
+                // It has run on this node, so nothing is set up wrongly there.
+                let mut misconfigured = lock(&self.misconfigured);
+                if !misconfigured.is_empty() {
+                    misconfigured.remove(&node());
                 }
-                if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
-                    self.record_run(node());
-                }
+                done
             }
-            Err(error) => match error.kind() {
-                StoreErrorKind::Unavailable => {
-                    return self.recent_misconfiguration(node, error).map_or(done, Err);
-                }
-                StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => {}
-            },
+            Err(error) => self.misconfiguration(node, error).map_or(done, Err),
         }
-        done
     }
 
     /// Redis has answered a call of the script on this node with this error.
     pub(super) fn record_refusal(&self, node: Option<&Server>, error: &StoreError) {
-        if error.kind() == StoreErrorKind::Misconfigured {
-            self.record_misconfiguration(&mut self.node(node.cloned()).lock(), error);
+        if is_misconfigured(error) {
+            let known = Misconfiguration {
+                message: error.source().map(ToString::to_string).unwrap_or_default(),
+                at: Instant::now(),
+            };
+            lock(&self.misconfigured).insert(node.cloned(), known);
         }
     }
 
     /// The misconfiguration behind a missing answer: one that this node has reported recently, or
     /// that the script has not run yet.
     #[inline]
-    pub(super) fn recent_misconfiguration(
+    pub(super) fn misconfiguration(
         &self,
         node: impl FnOnce() -> Option<Server>,
         error: &StoreError,
     ) -> Option<StoreError> {
-        let has_misconfigured = self.misconfigured_nodes.load(Ordering::Relaxed) > 0;
-        let may_be_first = !self.has_run.load(Ordering::Relaxed) && failure::is_unanswered(error);
-        match has_misconfigured || may_be_first {
-            true => self.known_misconfiguration(node, error, may_be_first),
-            false => None,
+        if error.kind() != StoreErrorKind::Unavailable {
+            return None;
         }
-    }
-
-    fn known_misconfiguration(
-        &self,
-        node: impl FnOnce() -> Option<Server>,
-        error: &StoreError,
-        may_be_first: bool,
-    ) -> Option<StoreError> {
-        if self.misconfigured_nodes.load(Ordering::Relaxed) > 0 {
-            let node = self.node(node());
-            let state = node.lock();
-            let known = (state.misconfiguration.as_ref())
-                .filter(|known| known.at.elapsed() < MISCONFIGURED_FOR);
-            if let Some(Misconfiguration { message, .. }) = known {
-                let message = format!("no answer, and a moment ago: {message}");
-                return Some(StoreError::new(StoreErrorKind::Misconfigured, message));
-            }
-        }
-        // Whether Redis lets the store run the script is not known yet.
-        let is_first =
-            || (self.first_called.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN);
-        (may_be_first && is_first()).then(|| {
+        let misconfigured = lock(&self.misconfigured);
+        let message = if !misconfigured.is_empty()
+            && let Some(known) = misconfigured.get(&node())
+            && known.at.elapsed() < MISCONFIGURED_FOR
+        {
+            format!("no answer, and a moment ago: {}", known.message)
+        } else if !self.has_run.load(Ordering::Relaxed)
+            && failure::is_unanswered(error)
+            && (self.first_called.get()).is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN)
+        {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
-            let message = format!("{why}, and whether Redis runs the script is not known yet");
-            StoreError::new(StoreErrorKind::Misconfigured, message)
-        })
-    }
-
-    fn record_misconfiguration(&self, state: &mut State, error: &StoreError) {
-        let message = error.source().map(ToString::to_string);
-        let known = Misconfiguration::now(message.unwrap_or_default());
-        if state.misconfiguration.replace(known).is_none() {
-            self.misconfigured_nodes.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The script has run on this node, so nothing is set up wrongly there.
-    fn record_run(&self, node: Option<Server>) {
-        let node = self.node(node);
-        self.clear_misconfiguration(&mut node.lock());
-    }
-
-    fn clear_misconfiguration(&self, state: &mut State) {
-        if state.misconfiguration.take().is_some() {
-            self.misconfigured_nodes.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    fn node(&self, node: Option<Server>) -> Arc<ScriptOnNode> {
-        Arc::clone(self.nodes().entry(node).or_default())
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, HashMap<Option<Server>, Arc<ScriptOnNode>>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+            format!("{why}, and whether Redis runs the script is not known yet")
+        } else {
+            return None;
+        };
+        Some(StoreError::new(StoreErrorKind::Misconfigured, message))
     }
 }
 
-impl ScriptOnNode {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn is_misconfigured(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Misconfigured
 }
 
-impl Loading {
-    /// Whether it may still be answered: it has not timed out, and its runtime has not ended.
-    fn is_under_way(&self) -> bool {
-        self.since.elapsed() < LOAD_TIMEOUT && self.end.has_changed().is_ok()
-    }
-}
-
-impl Misconfiguration {
-    fn now(message: String) -> Self {
-        let at = Instant::now();
-        Self { message, at }
-    }
-}
-
-fn load_result(answer: Result<Resp3Frame, Error>) -> LoadResult {
-    match answer {
-        Ok(frame) => failure::reply_or_error(frame)
-            .map(drop)
-            .map_err(LoadError::Refused),
-        Err(error) => Err(LoadError::Unanswered(error)),
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

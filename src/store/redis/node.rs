@@ -3,13 +3,12 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use arc_swap::ArcSwapOption;
 use fred::{
     error::{Error, ErrorKind},
     types::config::Server,
@@ -18,12 +17,7 @@ use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
 use crate::error::StoreError;
 
-use super::{
-    backoff::Backoff,
-    failure::{self, Disconnected},
-    link::{Breaker, Link},
-    settings::Settings,
-};
+use super::{backoff::Backoff, failure, link::Link, settings::Settings};
 
 /// Lost connections to one server are logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,18 +25,24 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// A server, and the connections to it that take turns.
 pub(super) struct Node {
     server: Option<Server>,
-    connections: Box<[KeptLink]>,
+    connections: Box<[Connection]>,
     next: AtomicUsize,
 }
 
 impl Node {
     pub(super) fn new(settings: &Settings, connections: usize) -> Self {
-        let server = settings.server();
         let logged = Arc::<Logged>::default();
-        let connection = || KeptLink::new(settings.clone(), Arc::clone(&logged));
+        let connection = |_| Connection {
+            kept: Arc::new(Kept {
+                settings: settings.clone(),
+                state: watch::Sender::new(State::Untried),
+                logged: Arc::clone(&logged),
+            }),
+            keeper: Mutex::new(None),
+        };
         Self {
-            server,
-            connections: (0..connections.max(1)).map(|_| connection()).collect(),
+            server: settings.server(),
+            connections: (0..connections.max(1)).map(connection).collect(),
             next: AtomicUsize::new(0),
         }
     }
@@ -52,48 +52,38 @@ impl Node {
         self.server.as_ref()
     }
 
+    /// The connections, from the one whose turn it is on.
+    fn in_turn(&self) -> impl Iterator<Item = &Connection> {
+        let turn = self.next.load(Ordering::Relaxed) % self.connections.len();
+        let (before, after) = self.connections.split_at(turn);
+        after.iter().chain(before)
+    }
+
     /// The connection whose turn it is, if it is up and not suspected to hang.
     pub(super) fn next_link(&self) -> Option<Arc<Link>> {
-        let connection = match &*self.connections {
-            [only] => only,
-            several => {
-                let turn = self.next.fetch_add(1, Ordering::Relaxed);
-                &several[turn % several.len()]
-            }
-        };
-        let link = connection.shared.link.load();
-        let link = link.as_ref().filter(|link| !link.is_suspect())?;
-        Some(Arc::clone(link))
+        self.next.fetch_add(1, Ordering::Relaxed);
+        let link = self.in_turn().next()?.link()?;
+        (!link.is_suspect()).then_some(link)
     }
 
     /// The connections that are up.
     pub(super) fn links(&self) -> impl Iterator<Item = Arc<Link>> {
-        let connections = self.connections.iter();
-        connections.filter_map(|connection| connection.shared.link.load_full())
+        self.connections.iter().filter_map(Connection::link)
     }
 
     /// The next connection that is up, one that is suspected to hang only if there is no other. At
     /// first this waits for the first attempt to connect.
     pub(super) async fn link(&self) -> Result<Arc<Link>, StoreError> {
-        let turn = self.next.load(Ordering::Relaxed);
-        let in_turn = || {
-            let connections = self.connections.iter().cycle();
-            connections
-                .skip(turn % self.connections.len())
-                .take(self.connections.len())
-        };
         let mut suspect = None;
-        for connection in in_turn() {
-            match &*connection.shared.state.borrow() {
-                State::Up(link) if link.is_suspect() => {
-                    suspect.get_or_insert_with(|| Arc::clone(link));
-                }
-                State::Up(link) => return Ok(Arc::clone(link)),
-                State::Untried => connection.start_keeper(),
-                State::Down(_) => {}
+        for connection in self.in_turn() {
+            connection.start_keeper();
+            match connection.link() {
+                Some(link) if link.is_suspect() => suspect = suspect.or(Some(link)),
+                Some(link) => return Ok(link),
+                None => {}
             }
         }
-        match (suspect, in_turn().next()) {
+        match (suspect, self.in_turn().next()) {
             (Some(link), _) => Ok(link),
             (None, Some(connection)) => connection.first_attempt().await,
             (None, None) => Err(failure::not_connected_yet()),
@@ -113,32 +103,34 @@ impl Node {
 
     /// Whether a connection is up and not suspected to hang.
     pub(super) fn is_healthy(&self) -> bool {
-        self.connections.iter().any(|connection| {
-            matches!(&*connection.shared.state.borrow(), State::Up(link) if !link.is_suspect())
-        })
+        self.links().any(|link| !link.is_suspect())
     }
 
     /// Whether the first attempt to connect has not ended.
     pub(super) fn is_untried(&self) -> bool {
         let mut connections = self.connections.iter();
-        connections.all(|connection| matches!(&*connection.shared.state.borrow(), State::Untried))
+        connections.all(|connection| matches!(&*connection.kept.state.borrow(), State::Untried))
     }
 }
 
-/// A connection that is kept: its link, and the task that replaces it when it is lost or hung.
-struct KeptLink {
-    shared: Arc<SharedLink>,
+/// A connection, and the task that replaces it when it is lost or hung.
+struct Connection {
+    kept: Arc<Kept>,
     keeper: Mutex<Option<AbortHandle>>,
 }
 
-struct SharedLink {
+struct Kept {
     settings: Settings,
-    /// The link of the state, if it is up. Reading it writes no memory that other threads share.
-    link: ArcSwapOption<Link>,
-    /// Whether the state is down: read first, since every decision asks.
-    is_down: AtomicBool,
     state: watch::Sender<State>,
     logged: Arc<Logged>,
+}
+
+enum State {
+    /// The first attempt to connect has not ended.
+    Untried,
+    Up(Arc<Link>),
+    /// The connection was lost, or could not be made.
+    Down(StoreError),
 }
 
 /// When events about this server were last logged. The connections of a pool share it, so that a
@@ -156,7 +148,7 @@ struct LastLogged(Mutex<Option<Instant>>);
 impl LastLogged {
     /// Whether it may be logged now: for one server at most once a second.
     fn may_log(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.0);
         let is_time = last.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
         if is_time {
             *last = Some(Instant::now());
@@ -165,78 +157,61 @@ impl LastLogged {
     }
 }
 
-enum State {
-    /// The first attempt to connect has not ended.
-    Untried,
-    Up(Arc<Link>),
-    /// The connection was lost, or could not be made.
-    Down(Disconnected),
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl KeptLink {
-    fn new(settings: Settings, logged: Arc<Logged>) -> Self {
-        Self {
-            shared: Arc::new(SharedLink {
-                settings,
-                link: ArcSwapOption::empty(),
-                is_down: AtomicBool::new(false),
-                state: watch::Sender::new(State::Untried),
-                logged,
-            }),
-            keeper: Mutex::new(None),
+impl Connection {
+    /// Starts the task that connects and reconnects, unless it runs.
+    fn start_keeper(&self) {
+        let mut keeper = lock(&self.keeper);
+        if keeper.as_ref().is_none_or(AbortHandle::is_finished) {
+            let kept = Arc::clone(&self.kept);
+            let task = tokio::spawn(async move { kept.keep_connected().await });
+            *keeper = Some(task.abort_handle());
         }
     }
 
-    /// Starts the task that connects and reconnects, unless it runs.
-    fn start_keeper(&self) {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        if keeper.as_ref().is_none_or(AbortHandle::is_finished) {
-            let shared = Arc::clone(&self.shared);
-            *keeper =
-                Some(tokio::spawn(async move { shared.keep_connected().await }).abort_handle());
+    fn link(&self) -> Option<Arc<Link>> {
+        match &*self.kept.state.borrow() {
+            State::Up(link) => Some(Arc::clone(link)),
+            State::Untried | State::Down(_) => None,
         }
     }
 
     /// Why it gets no decisions; `None` if it gets them, or has not been tried.
     #[inline]
     fn outage(&self) -> Option<StoreError> {
-        if self.shared.is_down.load(Ordering::Relaxed) {
-            return match &*self.shared.state.borrow() {
-                State::Down(disconnected) => Some(disconnected.error()),
-                State::Untried | State::Up(_) => None,
-            };
+        match &*self.kept.state.borrow() {
+            State::Down(error) => Some(error.clone()),
+            State::Up(link) if link.is_open() => Some(failure::unanswered(
+                "no answer in time to the last decisions, nor to a probe yet",
+            )),
+            State::Untried | State::Up(_) => None,
         }
-        let link = self.shared.link.load();
-        let is_open = link.as_deref().is_some_and(Link::is_open);
-        is_open.then(failure::breaker_is_open)
     }
 
     async fn first_attempt(&self) -> Result<Arc<Link>, StoreError> {
-        let mut state = self.shared.state.subscribe();
-        loop {
-            match &*state.borrow_and_update() {
-                State::Up(link) => return Ok(Arc::clone(link)),
-                State::Down(disconnected) => return Err(disconnected.error()),
-                State::Untried => {}
-            }
-            if state.changed().await.is_err() {
-                return Err(failure::not_connected_yet());
-            }
+        let mut state = self.kept.state.subscribe();
+        let tried = state.wait_for(|state| !matches!(state, State::Untried));
+        match tried.await.as_deref() {
+            Ok(State::Up(link)) => Ok(Arc::clone(link)),
+            Ok(State::Down(error)) => Err(error.clone()),
+            Ok(State::Untried) | Err(_) => Err(failure::not_connected_yet()),
         }
     }
 }
 
-impl Drop for KeptLink {
+impl Drop for Connection {
     fn drop(&mut self) {
-        let keeper = self.keeper.get_mut();
-        if let Some(keeper) = keeper.unwrap_or_else(PoisonError::into_inner) {
+        if let Some(keeper) = &*lock(&self.keeper) {
             keeper.abort();
         }
     }
 }
 
 /// Sets the state back when the task ends, as it does with its runtime.
-struct KeeperGuard<'a>(&'a SharedLink);
+struct KeeperGuard<'a>(&'a Kept);
 
 impl Drop for KeeperGuard<'_> {
     fn drop(&mut self) {
@@ -244,18 +219,11 @@ impl Drop for KeeperGuard<'_> {
     }
 }
 
-impl SharedLink {
+impl Kept {
     fn set_state(&self, state: State) {
-        let link = match &state {
-            State::Up(link) => Some(Arc::clone(link)),
-            State::Untried | State::Down(_) => None,
-        };
-        let is_down = matches!(state, State::Down(_));
-        if let Some(gone) = self.link.swap(link) {
-            self.settings.history().connection_ended(&gone);
+        if let State::Up(gone) = self.state.send_replace(state) {
+            self.settings.history.connection_ended(&gone);
         }
-        self.state.send_replace(state);
-        self.is_down.store(is_down, Ordering::Relaxed);
     }
 
     /// Connects, and connects again whenever the connection is lost or hung, for ever.
@@ -270,18 +238,18 @@ impl SharedLink {
             let error = match self.settings.connect().await {
                 Ok((client, mut running)) => {
                     if let Some((lost, is_logged)) = lost.take() {
-                        self.settings.history().reconnected();
+                        self.settings.history.reconnected();
                         let after = lost.elapsed();
                         if is_logged {
                             tracing::info!(target: "tollgate::store", server, ?after, "connected to Redis again");
                         }
                     }
-                    let link = Arc::new(Link::new(client, self.settings.deadline()));
+                    let link = Arc::new(Link::new(client, self.settings.deadline));
                     self.set_state(State::Up(Arc::clone(&link)));
                     stopped.ends(&server);
-                    let tell = |breaker| match breaker {
-                        Breaker::Opened => stopped.begins(&server, &self.logged.stopped),
-                        Breaker::Closed => stopped.ends(&server),
+                    let tell = |is_open| match is_open {
+                        true => stopped.begins(&server, &self.logged.stopped),
+                        false => stopped.ends(&server),
                     };
                     let error = tokio::select! {
                         error = running.ended() => error,
@@ -299,7 +267,7 @@ impl SharedLink {
                 }
                 Err(error) => error,
             };
-            self.set_state(State::Down(Disconnected::new(error)));
+            self.set_state(State::Down(failure::no_connection(&error)));
             sleep(backoff.next()).await;
         }
     }

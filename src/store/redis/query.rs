@@ -12,10 +12,11 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{Arguments, KeyQuery, Queries, Settlement, Units, settled},
+    arguments::{KeyQuery, Queries, Settlement, Units, settled},
     failure,
     limits::RedisLimit,
     reply::Replies,
+    run::LATE_TIMEOUT,
     script::Op,
     scripts::Loadable,
 };
@@ -83,7 +84,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 .shared
                 .arguments(&self.all, (op, Units::Cost(ask.cost())));
             let keys = self.all.iter().flat_map(|query| &query.keys);
-            let answer = self.shared.run(script, keys.cloned().collect(), arguments);
+            let keys = keys.cloned().collect();
+            let answer = self.shared.run(script, keys, vec![arguments]);
             return Ok(vec![answer.await?]);
         }
         self.decide_across_slots(op, ask.cost()).await
@@ -200,10 +202,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         sent
     }
 
-    pub(super) fn settlement(&self, query: &KeyQuery, settlement: Settlement<'_>) -> Arguments {
-        (self.shared)
-            .arguments([query], (Op::Settle, Units::Settled(settlement)))
-            .and(settled(&query.scripts.script, settlement))
+    pub(super) fn settlement(&self, query: &KeyQuery, settlement: Settlement<'_>) -> Vec<Bytes> {
+        let units = Units::Settled(settlement);
+        vec![
+            self.shared.arguments([query], (Op::Settle, units)),
+            settled(&query.scripts.script, settlement),
+        ]
     }
 
     /// Gives the places of a request in flight back: sends it at once.
@@ -233,7 +237,7 @@ impl Shared {
     pub(super) fn send_late(
         self: &Arc<Self>,
         query: &KeyQuery,
-        arguments: Arguments,
+        arguments: Vec<Bytes>,
     ) -> Later<Written> {
         let (scripts, keys) = (Arc::clone(&query.scripts), query.keys.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -243,7 +247,9 @@ impl Shared {
         let shared = Arc::clone(self);
         let sending = runtime.spawn(async move {
             let key = keys[0].clone();
-            let written = shared.run_late(&scripts.loadable, keys, arguments).await;
+            let timeout = shared.deadline.max(LATE_TIMEOUT);
+            let written = shared.run_late(timeout, &scripts.loadable, keys, arguments);
+            let written = written.await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         });

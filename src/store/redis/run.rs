@@ -4,16 +4,11 @@
 use std::{
     convert::Infallible,
     future::Future,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use fred::{
-    error::{Error, ErrorKind},
-    prelude::Value,
-    types::Resp3Frame,
-};
+use fred::prelude::Value;
 
 use crate::{
     error::{StoreError, StoreErrorKind},
@@ -22,11 +17,9 @@ use crate::{
 
 use super::{
     Shared,
-    arguments::Arguments,
     failure::{self, NOSCRIPT, Redirect},
     limits::RedisLimit,
-    link::{Busy, Link, PendingCommand},
-    loads::{LOAD_TIMEOUT, LoadError},
+    loads::LOAD_TIMEOUT,
     node::Node,
     scripts::Loadable,
 };
@@ -37,41 +30,19 @@ const MAX_ATTEMPTS: usize = 5;
 /// The timeout of a command that nobody waits for.
 pub(super) const LATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a command has no reply.
-enum NoReply {
-    NoScript,
-    Redirected(Redirect),
-    /// Redis has answered with an error.
-    RedisError(StoreError),
-    /// There was no answer.
-    Failed(StoreError),
-}
-
-impl From<StoreError> for NoReply {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error)
-    }
-}
-
 /// A command about keys of one slot.
 pub(super) struct Command<'a> {
     /// The script to run; `None` deletes the keys.
     script: Option<&'a Loadable>,
     keys: Vec<Bytes>,
-    arguments: Option<Arguments>,
+    arguments: Vec<Bytes>,
     /// How long its answer is waited for.
     timeout: Duration,
-    deadline: Instant,
     /// Whether nobody waits for it. Then it is also sent to a server that misses deadlines.
     is_late: bool,
 }
 
 impl Command<'_> {
-    /// The first of its keys.
-    pub(super) fn key(&self) -> &Bytes {
-        &self.keys[0]
-    }
-
     fn name(&self) -> &'static str {
         match self.script {
             Some(_) => "EVALSHA",
@@ -81,35 +52,15 @@ impl Command<'_> {
 
     /// The arguments of the command. Mostly they are needed once.
     fn values(&self) -> Vec<Value> {
-        let mut values = Vec::with_capacity(3 + self.keys.len());
+        let mut values = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
         if let Some(script) = self.script {
             values.push(script.sha1.clone());
-            values.push(match self.keys.len() {
-                // Without formatting a number.
-                1 => Value::from_static_str("1"),
-                keys => Value::from(keys as i64),
-            });
+            values.push(Value::from(self.keys.len() as i64));
         }
-        values.extend(self.keys.iter().cloned().map(Value::Bytes));
-        values.extend(
-            (self.arguments.iter())
-                .flat_map(Arguments::values)
-                .map(Value::Bytes),
-        );
+        let texts = self.keys.iter().chain(&self.arguments);
+        values.extend(texts.cloned().map(Value::Bytes));
         values
     }
-
-    /// The load generation of its script.
-    fn load_generation(&self) -> u64 {
-        self.script.map_or(0, |script| script.loads.generation())
-    }
-}
-
-/// The node to which a command is sent: the one that holds its slot, or the one to which the slot
-/// is moving (`asking`).
-struct Target {
-    node: Arc<Node>,
-    asking: bool,
 }
 
 impl Shared {
@@ -118,52 +69,32 @@ impl Shared {
         &self,
         script: &Loadable,
         keys: Vec<Bytes>,
-        arguments: Arguments,
+        arguments: Vec<Bytes>,
     ) -> Result<Bytes, StoreError> {
-        self.execute(&self.command(script, keys, arguments)).await
-    }
-
-    /// A call of a script, whose deadline starts now.
-    pub(super) fn command<'a>(
-        &self,
-        script: &'a Loadable,
-        keys: Vec<Bytes>,
-        arguments: Arguments,
-    ) -> Command<'a> {
-        Command {
+        let command = Command {
             script: Some(script),
             keys,
-            arguments: Some(arguments),
+            arguments,
             timeout: self.deadline,
-            deadline: Instant::now() + self.deadline,
             is_late: false,
-        }
+        };
+        self.execute(&command).await
     }
 
-    /// Runs a script that nobody waits for.
+    /// Runs a script that no request waits for; its answer may take this long.
     pub(super) async fn run_late(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Arguments,
-    ) -> Result<Bytes, StoreError> {
-        let timeout = self.deadline.max(LATE_TIMEOUT);
-        self.run_within(timeout, script, keys, arguments).await
-    }
-
-    /// Runs a script whose answer is waited for this long.
-    pub(super) async fn run_within(
         &self,
         timeout: Duration,
         script: &Loadable,
         keys: Vec<Bytes>,
-        arguments: Arguments,
+        arguments: Vec<Bytes>,
     ) -> Result<Bytes, StoreError> {
         let command = Command {
+            script: Some(script),
+            keys,
+            arguments,
             timeout,
-            deadline: Instant::now() + timeout,
             is_late: true,
-            ..self.command(script, keys, arguments)
         };
         self.execute(&command).await
     }
@@ -178,9 +109,8 @@ impl Shared {
         let command = Command {
             script: None,
             keys,
-            arguments: None,
+            arguments: Vec::new(),
             timeout: self.deadline,
-            deadline: Instant::now() + self.deadline,
             is_late: false,
         };
         self.execute(&command).await.map(drop)
@@ -192,7 +122,7 @@ impl Shared {
         let outage = self.servers.outage()?;
         let loads = &L::only_scripts(&self.script_cache)?.loadable.loads;
         loads.note_first_call();
-        let explained = loads.recent_misconfiguration(|| self.servers.server_of(0), &outage);
+        let explained = loads.misconfiguration(|| self.servers.server_of(0), &outage);
         let failed: Result<Verdict<Infallible>, _> = Err(explained.unwrap_or(outage));
         self.count(&failed);
         self.health.record(&failed, []);
@@ -221,214 +151,101 @@ impl Shared {
     }
 
     /// Sends the command, and sends it again if it was redirected or its script had to be loaded.
-    ///
-    /// Nearly always there is a connection, and its first answer is returned. Everything else is in
-    /// [`retry`](Self::retry), whose future is boxed: with it the future of each decision took 1.8
-    /// kB, which an allocator hands out far more slowly than up to 1 kB.
-    ///
-    /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
-    /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
-    /// take a tenth of the requests that one connection can carry.
-    pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
+    async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
         if let Some(script) = command.script {
             script.loads.note_first_call();
         }
-        let generation = command.load_generation();
-        let slot = self.servers.slot_of(command.key());
-        let retry = |answered| Box::pin(self.retry(command, slot, answered, generation));
-        let link = self.servers.next_link(slot);
-        let done = match link.map(|link| self.send_now(link, command)) {
-            Some(Ok(sent)) => match sent.await {
-                Ok(Resp3Frame::BlobString { data, .. }) => Ok(data),
-                answered => retry(Some(answered)).await,
-            },
-            Some(Err(error)) => Err(error),
-            None => retry(None).await,
-        };
+        let slot = self.servers.slot_of(&command.keys[0]);
+        let done = self.answer(command, slot).await;
+        if let Err(error) = &done
+            && error.kind() != StoreErrorKind::InvalidInput
+        {
+            self.servers.node_failed();
+        }
         match command.script {
             Some(script) => script.loads.explain(|| self.servers.server_of(slot), done),
             None => done,
         }
     }
 
-    fn send_now(
-        &self,
-        link: Arc<Link>,
-        command: &Command<'_>,
-    ) -> Result<PendingCommand, StoreError> {
-        let bounds = (command.timeout, self.servers.max_unanswered);
-        let sent = link.send(command.name(), command.values(), bounds);
-        sent.map_err(|Busy| self.busy())
-    }
-
-    /// Goes on with a command whose first answer was not a reply, or that could not be sent at
-    /// once.
-    async fn retry(
-        &self,
-        command: &Command<'_>,
-        slot: u16,
-        answered: Option<Result<Resp3Frame, Error>>,
-        mut generation: u64,
-    ) -> Result<Bytes, StoreError> {
-        let mut target = Target {
-            node: match self.servers.known_node_of(slot) {
-                Some(node) => node?,
-                None => {
-                    self.until(command.deadline, self.servers.node_of(slot))
-                        .await?
-                }
-            },
-            asking: false,
-        };
-        let mut answered = answered.map(|answer| self.classify(&target.node, answer));
-        let mut last = None;
-        for _ in 0..MAX_ATTEMPTS {
-            let answer = match answered.take() {
-                Some(answer) => answer,
-                None => {
-                    generation = command.load_generation();
-                    self.send(&target, command).await
-                }
-            };
-            let no_reply = match answer {
-                Ok(answer) => return Ok(answer),
-                Err(NoReply::Failed(error)) => return Err(error),
-                Err(NoReply::RedisError(error)) => {
-                    if let Some(script) = command.script {
-                        script.loads.record_refusal(target.node.server(), &error);
-                    }
-                    return Err(error);
-                }
-                Err(no_reply) => no_reply,
-            };
-            match (&no_reply, command.script) {
-                (NoReply::NoScript, Some(script)) => {
-                    let load = self.load(&target.node, script, generation);
-                    self.until(command.deadline, load).await?;
-                }
-                (NoReply::Redirected(redirect), _) => target = self.target(redirect)?,
-                _ => {}
-            }
-            last = Some(no_reply);
-        }
-        Err(match (last, command.script) {
-            (Some(NoReply::NoScript), Some(script)) => {
-                let error = StoreError::new(
-                    StoreErrorKind::Misconfigured,
-                    "Redis forgets the script as soon as it is loaded",
-                );
-                script.loads.record_refusal(target.node.server(), &error);
-                error
-            }
-            _ => failure::unavailable(
-                "the nodes of the cluster do not agree on who holds the slot of the key",
-            ),
-        })
-    }
-
-    /// The node that a command is redirected to.
-    fn target(&self, redirect: &Redirect) -> Result<Target, StoreError> {
-        let Some(cluster) = self.servers.cluster() else {
-            return Err(StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "Redis is a cluster, and the client is set up for one server",
-            ));
-        };
-        let (server, asking) = match redirect {
-            Redirect::Moved(server) => {
-                cluster.request_refresh();
-                (server, false)
-            }
-            Redirect::Ask(server) => (server, true),
-        };
-        let node = cluster.node(server);
-        Ok(Target { node, asking })
-    }
-
-    /// Loads the script into a node, unless another call has done so since generation `seen`.
-    async fn load(&self, node: &Node, script: &Loadable, seen: u64) -> Result<(), StoreError> {
-        let link = self.link(node).await?;
-        let ask = || {
-            let values = vec![
-                Value::from_static_str("LOAD"),
-                Value::from(script.text.as_str()),
-            ];
-            let bounds = (LOAD_TIMEOUT, self.servers.max_unanswered);
-            link.send("SCRIPT", values, bounds)
-        };
-        let loaded = script.loads.load(node.server().cloned(), seen, ask).await;
-        loaded.map_err(|error| match error {
-            LoadError::Refused(message) => failure::redis_error(&message),
-            LoadError::Busy => self.busy(),
-            LoadError::Unanswered(error) => self.unanswered(error),
-            LoadError::Aborted => failure::unavailable("the runtime shuts down"),
-        })
-    }
-
-    /// Sends the command to a node, and waits for the answer until its deadline.
-    async fn send(&self, target: &Target, command: &Command<'_>) -> Result<Bytes, NoReply> {
-        let link = match target.node.next_link() {
-            Some(link) => link,
+    /// The reply of the node that holds the slot.
+    ///
+    /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
+    /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
+    /// take a tenth of the requests that one connection can carry. What is rarely waited for is
+    /// boxed: it would make the future of each decision larger.
+    async fn answer(&self, command: &Command<'_>, slot: u16) -> Result<Bytes, StoreError> {
+        let deadline = Instant::now() + command.timeout;
+        let mut node = match self.servers.known_node_of(slot) {
+            Some(node) => node?,
             None => {
-                if let (false, Some(outage)) = (command.is_late, target.node.outage()) {
-                    self.node_failed();
-                    return Err(outage.into());
-                }
-                self.until(command.deadline, self.link(&target.node))
+                self.until(deadline, Box::pin(self.servers.node_of(slot)))
                     .await?
             }
         };
-        let timeout = command.deadline.saturating_duration_since(Instant::now());
-        let bounds = (timeout, self.servers.max_unanswered);
-        let sent = match target.asking {
-            false => link.send(command.name(), command.values(), bounds),
-            true => link.send_asking(command.name(), command.values(), bounds),
+        // Whether the slot is moving to this node.
+        let mut is_asking = false;
+        let mut had_script = true;
+        for _ in 0..MAX_ATTEMPTS {
+            let seen = command.script.map_or(0, |script| script.loads.ended());
+            let link = match node.next_link() {
+                Some(link) => link,
+                None => match node.outage().filter(|_| !command.is_late) {
+                    Some(outage) => return Err(outage),
+                    None => self.until(deadline, Box::pin(node.link())).await?,
+                },
+            };
+            let timeout = deadline.saturating_duration_since(Instant::now());
+            let bounds = (timeout, self.servers.max_unanswered);
+            let sent = match is_asking {
+                false => link.send(command.name(), command.values(), bounds)?,
+                true => link.send_asking(command.name(), command.values(), bounds)?,
+            };
+            let answer = sent.await;
+            let frame = answer.map_err(|error| failure::client_error(error, self.deadline))?;
+            let message = match failure::reply_or_error(frame) {
+                Ok(reply) => return Ok(reply),
+                Err(message) => message,
+            };
+            let redirect = Redirect::read(&message, node.server());
+            had_script = true;
+            match (redirect, command.script) {
+                (Some(redirect), _) => (node, is_asking) = self.servers.redirected(redirect)?,
+                (None, Some(script)) if failure::code(&message) == NOSCRIPT => {
+                    let load = Box::pin(self.load(&node, script, seen));
+                    self.until(deadline, load).await?;
+                    had_script = false;
+                }
+                (None, script) => {
+                    let error = failure::redis_error(&message);
+                    if let Some(script) = script {
+                        script.loads.record_refusal(node.server(), &error);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let Some(script) = command.script.filter(|_| !had_script) else {
+            return Err(failure::unavailable(
+                "the nodes of the cluster do not agree on who holds the slot of the key",
+            ));
         };
-        match sent {
-            Ok(sent) => self.classify(&target.node, sent.await),
-            Err(Busy) => Err(self.busy().into()),
-        }
+        let error = StoreError::new(
+            StoreErrorKind::Misconfigured,
+            "Redis forgets the script as soon as it is loaded",
+        );
+        script.loads.record_refusal(node.server(), &error);
+        Err(error)
     }
 
-    /// The reply, or why there is none.
-    fn classify(&self, node: &Node, answer: Result<Resp3Frame, Error>) -> Result<Bytes, NoReply> {
-        let frame = answer.map_err(|error| self.unanswered(error))?;
-        let message = match failure::reply_or_error(frame) {
-            Ok(answer) => return Ok(answer),
-            Err(message) => message,
+    /// Loads the script into a node, unless another call has done so since `seen` loads had ended.
+    async fn load(&self, node: &Node, script: &Loadable, seen: u64) -> Result<(), StoreError> {
+        let link = node.link().await?;
+        let send = || {
+            let text = Value::from(script.text.as_str());
+            let bounds = (LOAD_TIMEOUT, self.servers.max_unanswered);
+            link.send("SCRIPT", vec![Value::from_static_str("LOAD"), text], bounds)
         };
-        if let Some(redirect) = Redirect::read(&message, node.server()) {
-            return Err(NoReply::Redirected(redirect));
-        }
-        match failure::code(&message) {
-            NOSCRIPT => Err(NoReply::NoScript),
-            _ => Err(NoReply::RedisError(failure::redis_error(&message))),
-        }
-    }
-
-    /// The next connection to a node.
-    async fn link(&self, node: &Node) -> Result<Arc<Link>, StoreError> {
-        node.link().await.inspect_err(|_| self.node_failed())
-    }
-
-    fn busy(&self) -> StoreError {
-        self.node_failed();
-        failure::too_many_unanswered()
-    }
-
-    /// The error of a call that fred could not complete.
-    fn unanswered(&self, error: Error) -> StoreError {
-        self.node_failed();
-        match error.kind() {
-            ErrorKind::Timeout => failure::timed_out(self.deadline),
-            _ => failure::client_error(error),
-        }
-    }
-
-    /// A node has failed: asks for the slots again, as another node may hold them by now.
-    fn node_failed(&self) {
-        if let Some(cluster) = self.servers.cluster() {
-            cluster.request_refresh();
-        }
+        script.loads.load(node.server(), seen, send).await
     }
 }

@@ -10,10 +10,11 @@ use fred::{
     types::config::Server,
 };
 
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     cluster::Cluster,
+    failure::Redirect,
     link::Link,
     node::Node,
     settings::{History, Settings},
@@ -89,7 +90,7 @@ impl Servers {
     ) -> Self {
         let settings = Settings::of(&connection.client, deadline);
         let connections = connection.connections;
-        let history = Arc::clone(settings.history());
+        let history = Arc::clone(&settings.history);
         let kind = match settings.is_clustered() {
             true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
             false => Kind::One(Arc::new(Node::new(&settings, connections))),
@@ -106,14 +107,6 @@ impl Servers {
         match &self.kind {
             Kind::One(_) => 0,
             Kind::Cluster(_) => fred::util::redis_keyslot(key),
-        }
-    }
-
-    /// The next connection to the node that holds the slot, if both are known and it is up.
-    pub(super) fn next_link(&self, slot: u16) -> Option<Arc<Link>> {
-        match &self.kind {
-            Kind::One(node) => node.next_link(),
-            Kind::Cluster(cluster) => cluster.known_node_of(slot)?.ok()?.next_link(),
         }
     }
 
@@ -144,18 +137,31 @@ impl Servers {
 
     /// Which server holds the slot, as far as is known.
     pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
-        match &self.kind {
-            Kind::One(node) => node.server().cloned(),
-            Kind::Cluster(cluster) => cluster.server_of(slot),
+        self.known_node_of(slot)?.ok()?.server().cloned()
+    }
+
+    /// A node has failed: asks for the slots again, as another node may hold them by now.
+    pub(super) fn node_failed(&self) {
+        if let Kind::Cluster(cluster) = &self.kind {
+            cluster.request_refresh();
         }
     }
 
-    /// The cluster, unless it is one server.
-    pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
-        match &self.kind {
-            Kind::One(_) => None,
-            Kind::Cluster(cluster) => Some(cluster),
-        }
+    /// The node that a command is redirected to, and whether it has to be asked for the slot.
+    pub(super) fn redirected(&self, to: Redirect) -> Result<(Arc<Node>, bool), StoreError> {
+        let Kind::Cluster(cluster) = &self.kind else {
+            return Err(StoreError::new(
+                StoreErrorKind::Misconfigured,
+                "Redis is a cluster, and the client is set up for one server",
+            ));
+        };
+        Ok(match to {
+            Redirect::Moved(server) => {
+                cluster.request_refresh();
+                (cluster.node(&server), false)
+            }
+            Redirect::Ask(server) => (cluster.node(&server), true),
+        })
     }
 
     /// Whether the first attempt to connect has not ended: then whether Redis accepts this client

@@ -1,9 +1,8 @@
 //! The settings of the store's connections, and how one is made from them.
 
 use std::{
-    fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -33,8 +32,8 @@ pub(super) struct Settings {
     /// The timeout of each step of a handshake.
     handshake: Duration,
     /// How long a decision may take.
-    deadline: Duration,
-    history: Arc<History>,
+    pub(super) deadline: Duration,
+    pub(super) history: Arc<History>,
 }
 
 /// The record of earlier connections, to any server.
@@ -52,10 +51,11 @@ impl History {
     }
 
     pub(super) fn last_answer(&self) -> Option<Instant> {
-        *self
-            .last_answer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.last()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Instant>> {
+        (self.last_answer.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn reconnected(&self) {
@@ -63,10 +63,7 @@ impl History {
     }
 
     pub(super) fn connection_ended(&self, link: &Link) {
-        let mut last = self
-            .last_answer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
         *last = (*last).max(link.last_answer());
     }
 }
@@ -103,14 +100,6 @@ impl Settings {
         }
     }
 
-    pub(super) fn history(&self) -> &Arc<History> {
-        &self.history
-    }
-
-    pub(super) fn deadline(&self) -> Duration {
-        self.deadline
-    }
-
     /// The server, if the settings name one; `None` for a cluster or Sentinel.
     pub(super) fn server(&self) -> Option<Server> {
         match &self.config.server {
@@ -119,9 +108,18 @@ impl Settings {
         }
     }
 
-    /// What the server is called in events.
+    /// What the server is called in events: its address, or which primary it is.
     pub(super) fn name(&self) -> String {
-        ServerName(&self.config.server).to_string()
+        match &self.config.server {
+            ServerConfig::Centralized { server } => server.to_string(),
+            ServerConfig::Sentinel { service_name, .. } => {
+                format!("the primary of {service_name}")
+            }
+            other => {
+                let hosts: Vec<_> = other.hosts().iter().map(ToString::to_string).collect();
+                hosts.join(", ")
+            }
+        }
     }
 
     pub(super) fn is_clustered(&self) -> bool {
@@ -173,38 +171,16 @@ pub(super) struct ConnectionTask(JoinHandle<Result<(), Error>>);
 impl ConnectionTask {
     /// Waits for the end of the connection.
     pub(super) async fn ended(&mut self) -> Error {
-        reason_of_end((&mut self.0).await)
+        match (&mut self.0).await {
+            Ok(Err(error)) => error,
+            Ok(Ok(())) => Error::new(ErrorKind::Canceled, "the connection was closed"),
+            Err(error) => Error::new(ErrorKind::Unknown, error.to_string()),
+        }
     }
 }
 
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-fn reason_of_end(ended: Result<Result<(), Error>, tokio::task::JoinError>) -> Error {
-    match ended {
-        Ok(Err(error)) => error,
-        Ok(Ok(())) => Error::new(ErrorKind::Canceled, "the connection was closed"),
-        Err(error) => Error::new(ErrorKind::Unknown, error.to_string()),
-    }
-}
-
-/// A server's name in events: its address, or which primary it is.
-struct ServerName<'a>(&'a ServerConfig);
-
-impl fmt::Display for ServerName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            ServerConfig::Centralized { server } => write!(f, "{server}"),
-            ServerConfig::Sentinel { service_name, .. } => {
-                write!(f, "the primary of {service_name}")
-            }
-            other => {
-                let hosts: Vec<_> = other.hosts().iter().map(ToString::to_string).collect();
-                f.write_str(&hosts.join(", "))
-            }
-        }
     }
 }
