@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -15,36 +15,31 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{failure, node::Node, settings::Settings};
+use super::{failure, lock, node::Node, settings::Settings};
 
 /// How often the slots are asked for while a node fails.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
 /// If a node has not told the slots after this, the next one is asked too.
-const NEXT_NODE_AFTER: Duration = Duration::from_millis(150);
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(20);
 
 pub(super) struct Cluster {
     settings: Settings,
     connections: usize,
-    nodes: RwLock<HashMap<Server, Arc<Node>>>,
+    nodes: Mutex<HashMap<Server, Arc<Node>>>,
     slots: watch::Sender<Slots>,
     last_refresh: Mutex<Option<Instant>>,
 }
 
-enum Slots {
-    /// No node has told the slots yet.
-    Unknown,
-    Known(ClusterRouting),
-    /// No node has told them.
-    Unavailable(StoreError),
-}
+/// Which node holds which slot, or why no node has told; none at first.
+type Slots = Option<Result<ClusterRouting, StoreError>>;
 
 impl Cluster {
     pub(super) fn new(settings: Settings, connections: usize) -> Self {
         Self {
             settings,
             connections,
-            nodes: RwLock::default(),
-            slots: watch::Sender::new(Slots::Unknown),
+            nodes: Mutex::default(),
+            slots: watch::Sender::new(None),
             last_refresh: Mutex::default(),
         }
     }
@@ -66,9 +61,9 @@ impl Cluster {
         slot: u16,
     ) -> Option<Result<Arc<Node>, StoreError>> {
         let holder = match &*self.slots.borrow() {
-            Slots::Unknown => return None,
-            Slots::Known(slots) => slots.get_server(slot).cloned(),
-            Slots::Unavailable(error) => {
+            None => return None,
+            Some(Ok(slots)) => slots.get_server(slot).cloned(),
+            Some(Err(error)) => {
                 self.request_refresh();
                 return Some(Err(error.clone()));
             }
@@ -85,30 +80,28 @@ impl Cluster {
 
     /// The node at this address.
     pub(super) fn node(&self, server: &Server) -> Arc<Node> {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = lock(&self.nodes);
         if let Some(node) = nodes.get(server) {
             return Arc::clone(node);
         }
-        drop(nodes);
-        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(self.new_node(server));
-        Arc::clone(nodes.entry(server.clone()).or_insert_with(new))
+        let node = Arc::new(self.new_node(server));
+        nodes.insert(server.clone(), Arc::clone(&node));
+        node
     }
 
     /// Whether the first attempt to learn the slots has not ended.
     pub(super) fn is_untried(&self) -> bool {
-        matches!(&*self.slots.borrow(), Slots::Unknown)
+        self.slots.borrow().is_none()
     }
 
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        nodes.values().cloned().collect()
+        lock(&self.nodes).values().cloned().collect()
     }
 
     /// Asks the nodes for the slots in a task, unless that was done less than [`REFRESH_INTERVAL`]
     /// ago.
     pub(super) fn request_refresh(self: &Arc<Self>) {
-        let mut last = (self.last_refresh.lock()).unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_refresh);
         if last.is_none_or(|at| at.elapsed() >= REFRESH_INTERVAL) {
             *last = Some(Instant::now());
             let cluster = Arc::clone(self);
@@ -124,21 +117,18 @@ impl Cluster {
         match self.ask_nodes().await {
             Ok(slots) => {
                 let holders = slots.unique_primary_nodes();
-                let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-                let gone: Vec<_> = nodes
-                    .extract_if(|server, _| !holders.contains(server))
-                    .collect();
-                drop(nodes);
+                let is_gone = |server: &Server, _: &mut _| !holders.contains(server);
+                let gone: Vec<_> = lock(&self.nodes).extract_if(is_gone).collect();
                 // Dropped without the lock. Calls that wait for their answers keep them alive.
                 drop(gone);
-                self.slots.send_replace(Slots::Known(slots));
+                self.slots.send_replace(Some(Ok(slots)));
             }
             Err(error) => {
                 self.slots.send_if_modified(|slots| {
                     // Slots that were known before are better than none.
-                    let is_known = matches!(slots, Slots::Known(_));
+                    let is_known = matches!(slots, Some(Ok(_)));
                     if !is_known {
-                        *slots = Slots::Unavailable(error);
+                        *slots = Some(Err(error));
                     }
                     !is_known
                 });
@@ -156,34 +146,21 @@ impl Cluster {
         seeds.retain(|server| !is_known(server));
         nodes.extend(seeds.iter().map(|seed| Arc::new(self.new_node(seed))));
         let mut asked = JoinSet::new();
+        for (number, node) in (0..).zip(nodes) {
+            asked.spawn(async move {
+                sleep(number * NEXT_NODE_AFTER).await;
+                slots_from(&node).await
+            });
+        }
         let mut failed = None;
-        let mut remaining = nodes.into_iter();
-        loop {
-            let next = remaining.next();
-            let has_next = next.is_some();
-            if let Some(node) = next {
-                asked.spawn(async move { slots_from(&node).await });
-            }
-            let patience = async {
-                match has_next {
-                    true => sleep(NEXT_NODE_AFTER).await,
-                    false => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                answer = asked.join_next() => match answer {
-                    Some(Ok(Ok(slots))) => return Ok(slots),
-                    Some(Ok(Err(error))) => failed = Some(more_severe(failed, error)),
-                    Some(Err(_)) => {}
-                    None if !has_next => {
-                        let nobody = || failure::unavailable("no node of the cluster answers");
-                        return Err(failed.unwrap_or_else(nobody));
-                    }
-                    None => {}
-                },
-                () = patience => {}
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(slots)) => return Ok(slots),
+                Ok(Err(error)) => failed = Some(more_severe(failed, error)),
+                Err(_) => {}
             }
         }
+        Err(failed.unwrap_or_else(|| failure::unavailable("no node of the cluster answers")))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use tokio::task::JoinSet;
 
 use crate::{error::StoreError, key::Key};
 
@@ -17,30 +16,21 @@ use super::{
     scripts::Scripts,
 };
 
-/// The rounds in which keys in different slots are charged. The first charges are the easiest to
-/// take back if a later key refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Round {
-    /// A hold can be given back even if others were charged meanwhile.
-    Hold,
-    /// A charge can be taken back only if nobody else was charged meanwhile.
-    Charge,
-    /// A charge that cannot be taken back without harm: see [`Script::charged_last`].
-    ///
-    /// [`Script::charged_last`]: crate::algorithm::Script::charged_last
-    Last,
-}
+/// How many rounds there are in which keys in different slots are charged.
+const ROUNDS: usize = 3;
 
-impl Round {
-    const ALL: [Self; 3] = [Self::Hold, Self::Charge, Self::Last];
-
-    /// The round of a limit with this script: that of its last member.
-    fn of(scripts: &Scripts) -> Self {
-        match scripts {
-            _ if scripts.has(|member| member.charged_last) => Self::Last,
-            _ if scripts.has(|member| !member.settled && !member.in_flight) => Self::Charge,
-            _ => Self::Hold,
-        }
+/// The round in which a limit with this script is charged: that of its last member. The first
+/// charges are the easiest to take back if a later key refuses.
+fn round_of(scripts: &Scripts) -> usize {
+    if scripts.has(|member| member.charged_last) {
+        // It cannot be taken back without harm.
+        2
+    } else if scripts.has(|member| !member.settled && !member.in_flight) {
+        // It can be taken back only if nobody else was charged meanwhile.
+        1
+    } else {
+        // A hold can be given back even if others were charged meanwhile.
+        0
     }
 }
 
@@ -79,9 +69,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         }
         // In a task, so that charges are taken back even if the request is dropped.
         let charging = tokio::spawn(Arc::clone(self).charge_each(peeked, cost, deadline));
-        charging
-            .await
-            .unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+        (charging.await).unwrap_or_else(|_| Err(failure::runtime_ends()))
     }
 
     async fn charge_each(
@@ -93,8 +81,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
         let mut charged: Vec<_> = self.all.iter().map(|_| None).collect();
         let mut failed = None;
-        for round in Round::ALL {
-            let in_round = |at: &usize| Round::of(&self.all[*at].scripts) == round;
+        for round in 0..ROUNDS {
+            let in_round = |at: &usize| round_of(&self.all[*at].scripts) == round;
             let in_round: Vec<_> = (0..self.all.len()).filter(in_round).collect();
             if in_round.is_empty() {
                 continue;
@@ -139,14 +127,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let KeyQuery { scripts, keys, .. } = &self.all[at];
         let (query, mut answers) = (&self.all[at], others.to_vec());
         answers[at] = charge.clone();
-        let verdict = self.read(&answers, cost);
-        let mut admissions = verdict
-            .map(|it| self.admissions(&it.snapshot))
-            .unwrap_or_default();
-        let admission = admissions
-            .get_mut(at)
-            .map(std::mem::take)
-            .unwrap_or_default();
+        let admission = self.read(&answers, cost).and_then(|verdict| {
+            let admissions = self.limit.admissions(&verdict.snapshot);
+            admissions.into_iter().nth(at)
+        });
+        let admission = admission.unwrap_or_default();
         let arguments = if scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
             self.settlement(
@@ -189,24 +174,21 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         indices: Vec<usize>,
         call: (Op, Units<'_>),
     ) -> Vec<(usize, Result<Bytes, StoreError>)> {
-        let mut asked = JoinSet::new();
-        for (index, &at) in indices.iter().enumerate() {
-            let (all, arguments) = (
-                Arc::clone(self),
-                vec![self.shared.arguments([&self.all[at]], call)],
-            );
-            asked.spawn(async move {
+        let ask = |at: usize| {
+            let all = Arc::clone(self);
+            let arguments = vec![self.shared.arguments([&self.all[at]], call)];
+            let asked = tokio::spawn(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
                 let answer = all.shared.run(&scripts.loadable, keys.clone(), arguments);
-                (index, answer.await)
+                answer.await
             });
-        }
-        let unasked = || Err(failure::unavailable("the runtime shuts down"));
-        let mut answers: Vec<_> = indices.into_iter().map(|at| (at, unasked())).collect();
-        while let Some(answer) = asked.join_next().await {
-            if let Ok((index, answer)) = answer {
-                answers[index].1 = answer;
-            }
+            (at, asked)
+        };
+        let asked: Vec<_> = indices.into_iter().map(ask).collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for (at, answer) in asked {
+            let answer = answer.await;
+            answers.push((at, answer.unwrap_or_else(|_| Err(failure::runtime_ends()))));
         }
         answers
     }

@@ -90,31 +90,21 @@ pub(super) fn redis_error(message: &str) -> StoreError {
     StoreError::new(kind, message)
 }
 
-/// To which node a cluster redirects a command.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Redirect {
-    /// Another node holds the slot.
-    Moved(Server),
-    /// The slot is moving to another node, which has the key already.
-    Ask(Server),
-}
-
-impl Redirect {
-    /// Reads `MOVED 3999 127.0.0.1:6381`. Without a host, it is that of the sender.
-    pub(super) fn read(message: &str, sender: Option<&Server>) -> Option<Self> {
-        let mut words = message.split(' ');
-        let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
-        let (host, port) = address.rsplit_once(':')?;
-        let port = port.parse().ok()?;
-        let server = match host {
-            "" | "?" => Server::new(sender?.host.clone(), port),
-            host => Server::new(host.to_owned(), port),
-        };
-        match code {
-            "MOVED" => Some(Self::Moved(server)),
-            "ASK" => Some(Self::Ask(server)),
-            _ => None,
-        }
+/// The node to which a cluster redirects a command, and whether the slot is still moving there
+/// (`ASK`). The message is like `MOVED 3999 127.0.0.1:6381`. Without a host, it is the sender's.
+pub(super) fn redirect(message: &str, sender: Option<&Server>) -> Option<(Server, bool)> {
+    let mut words = message.split(' ');
+    let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
+    let (host, port) = address.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    let server = match host {
+        "" | "?" => Server::new(sender?.host.clone(), port),
+        host => Server::new(host.to_owned(), port),
+    };
+    match code {
+        "MOVED" => Some((server, false)),
+        "ASK" => Some((server, true)),
+        _ => None,
     }
 }
 
@@ -178,6 +168,11 @@ fn kind(error: &Error) -> StoreErrorKind {
         | ErrorKind::Url => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unavailable,
     }
+}
+
+/// The task that asks Redis has ended with its runtime.
+pub(super) fn runtime_ends() -> StoreError {
+    unavailable("the runtime shuts down")
 }
 
 /// Another reason why Redis cannot be asked for now.
@@ -361,22 +356,19 @@ mod tests {
     #[test]
     fn only_moved_and_ask_with_an_address_redirect_a_command() {
         let sender = Server::from(("10.0.0.9", 6_380));
-        let read = |text: &str| Redirect::read(text, Some(&sender));
+        let read = |text: &str| redirect(text, Some(&sender));
         let server = |host: &str, port: u16| Server::new(host.to_owned(), port);
         assert_eq!(
             read("MOVED 3999 127.0.0.1:6381"),
-            Some(Redirect::Moved(server("127.0.0.1", 6_381)))
+            Some((server("127.0.0.1", 6_381), false))
         );
         assert_eq!(
             read("ASK 3999 2001:db8::1:6381"),
-            Some(Redirect::Ask(server("2001:db8::1", 6_381)))
+            Some((server("2001:db8::1", 6_381), true))
         );
         for unnamed in ["MOVED 1 :6382", "MOVED 1 ?:6382"] {
-            assert_eq!(
-                read(unnamed),
-                Some(Redirect::Moved(server("10.0.0.9", 6_382)))
-            );
-            assert_eq!(Redirect::read(unnamed, None), None);
+            assert_eq!(read(unnamed), Some((server("10.0.0.9", 6_382), false)));
+            assert_eq!(redirect(unnamed, None), None);
         }
         for other in [
             "",

@@ -5,14 +5,18 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::{runtime::Handle, sync::Notify, time::timeout_at};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, oneshot},
+    time::timeout_at,
+};
 
 use crate::{
     algorithm::Limit,
@@ -24,13 +28,10 @@ use crate::{
 use super::{
     Later, Shared,
     arguments::{KeyQuery, Place, Units, has_a_place},
+    failure, lock,
     run::LATE_TIMEOUT,
     script::Op,
 };
-
-mod delivered;
-
-pub(super) use self::delivered::delivered;
 
 /// The buckets in which this process has requests in flight.
 pub(super) struct InFlightPlaces {
@@ -108,8 +109,7 @@ fn renewed_every(members: &[Member], mut told: &[u64]) -> Duration {
 
 impl Shared {
     fn in_flight(&self) -> MutexGuard<'_, All> {
-        // It holds numbers only, and nothing that is done with it panics half-way.
-        (self.in_flight.all.lock()).unwrap_or_else(PoisonError::into_inner)
+        lock(&self.in_flight.all)
     }
 
     /// What is said of a change now.
@@ -285,9 +285,8 @@ impl Renewal {
     async fn send(self, timeout: Duration) {
         let (shared, KeyQuery { scripts, keys, .. }) = (&self.shared, &self.query);
         let arguments = shared.arguments([&self.query], (Op::Change, Units::InFlight(0)));
-        let renewed = shared
-            .run_late(timeout, &scripts.loadable, keys.clone(), vec![arguments])
-            .await;
+        let command = shared.command(Some(&scripts.loadable), keys.clone(), vec![arguments]);
+        let renewed = shared.execute(&command.late(timeout)).await;
         shared.health.record(&renewed, [&keys[0]]);
     }
 }
@@ -313,6 +312,44 @@ impl Drop for RenewingTask {
     fn drop(&mut self) {
         if let Some(shared) = &self.0 {
             shared.in_flight().task_due = None;
+        }
+    }
+}
+
+/// Delivers a decision. If nobody waits for it any more, what it has taken is given back.
+pub(super) fn delivered<L: Limit>(
+    deciding: Later<Decided<L>>,
+    give_back: impl Fn(&L::Snapshot) + Send + Sync + 'static,
+) -> Later<Decided<L>> {
+    Box::pin(async move {
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut undelivered: Undelivered<L, _> = Undelivered {
+                decided: None,
+                give_back,
+            };
+            undelivered.decided = Some(deciding.await);
+            // If nobody receives it, it is dropped here.
+            let _ = sender.send(undelivered);
+        });
+        let delivered = receiver.await.ok();
+        let decided = delivered.and_then(|mut delivered| delivered.decided.take());
+        decided.unwrap_or_else(|| Err(failure::runtime_ends()))
+    })
+}
+
+/// A decision on its way.
+struct Undelivered<L: Limit, G: Fn(&L::Snapshot)> {
+    decided: Option<Decided<L>>,
+    give_back: G,
+}
+
+impl<L: Limit, G: Fn(&L::Snapshot)> Drop for Undelivered<L, G> {
+    fn drop(&mut self) {
+        if let Some(Ok(verdict)) = &self.decided
+            && verdict.admitted
+        {
+            (self.give_back)(&verdict.snapshot);
         }
     }
 }

@@ -32,9 +32,9 @@ pub trait RedisLimit<K>: Limit {
     #[doc(hidden)]
     fn read_all(&self, key: &K, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot>;
 
-    /// Calls `tell` for each of them with the numbers of its admission.
+    /// The numbers of the admission of each of them.
     #[doc(hidden)]
-    fn admissions(&self, key: &K, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(Vec<f64>));
+    fn admissions(&self, snapshot: &Self::Snapshot) -> Vec<Vec<f64>>;
 }
 
 impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
@@ -50,8 +50,8 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
         Scripted::read(self, reply)
     }
 
-    fn admissions(&self, _key: &K, snapshot: &A::Snapshot, tell: &mut dyn FnMut(Vec<f64>)) {
-        tell(admission(self, snapshot));
+    fn admissions(&self, snapshot: &A::Snapshot) -> Vec<Vec<f64>> {
+        vec![admission(self, snapshot)]
     }
 }
 
@@ -98,17 +98,14 @@ macro_rules! each_of {
                 )+))
             }
 
-            fn admissions(
-                &self,
-                _keys: &EachOf<($(Option<$Key>,)+)>,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(Vec<f64>),
-            ) {
+            fn admissions(&self, snapshot: &Self::Snapshot) -> Vec<Vec<f64>> {
+                let mut all = Vec::new();
                 $(
                     if let Some(snapshot) = &snapshot.$place {
-                        tell(admission(&self.0.$place, snapshot));
+                        all.push(admission(&self.0.$place, snapshot));
                     }
                 )+
+                all
             }
         }
     };

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     error::Error as _,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -16,7 +16,7 @@ use fred::types::config::Server;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{failure, link::PendingCommand};
+use super::{failure, link::PendingCommand, lock};
 
 /// How long to wait after a refused load before the next one is sent.
 const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -107,7 +107,7 @@ impl Loads {
             loaded
         });
         let loaded = loading.await;
-        loaded.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+        loaded.unwrap_or_else(|_| Err(failure::runtime_ends()))
     }
 
     /// The result of a call of the script on this node. If there was no answer, but Redis has
@@ -177,8 +177,4 @@ impl Loads {
 
 fn is_misconfigured(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Misconfigured
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -54,7 +54,13 @@ mod servers;
 mod settings;
 mod usage;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use crate::{
     clock::Timestamp,
@@ -209,6 +215,11 @@ type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A future of Redis's answer.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Nothing that is done under a lock here panics half-way.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl RedisStore {
     /// A store that connects as this `fred` client or pool does: with the server's clock, prefix

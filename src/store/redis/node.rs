@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -17,7 +17,7 @@ use tokio::{sync::watch, task::AbortHandle, time::sleep};
 
 use crate::error::StoreError;
 
-use super::{backoff::Backoff, failure, link::Link, settings::Settings};
+use super::{backoff::Backoff, failure, link::Link, lock, settings::Settings};
 
 /// Lost connections to one server are logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
@@ -137,28 +137,18 @@ enum State {
 /// restart of the server is not logged by each of them.
 #[derive(Default)]
 struct Logged {
-    lost: LastLogged,
-    stopped: LastLogged,
+    lost: Mutex<Option<Instant>>,
+    stopped: Mutex<Option<Instant>>,
 }
 
-/// When an event was last logged.
-#[derive(Default)]
-struct LastLogged(Mutex<Option<Instant>>);
-
-impl LastLogged {
-    /// Whether it may be logged now: for one server at most once a second.
-    fn may_log(&self) -> bool {
-        let mut last = lock(&self.0);
-        let is_time = last.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
-        if is_time {
-            *last = Some(Instant::now());
-        }
-        is_time
+/// Whether an event may be logged now: for one server at most once a second.
+fn may_log(last: &Mutex<Option<Instant>>) -> bool {
+    let mut last = lock(last);
+    let is_time = last.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+    if is_time {
+        *last = Some(Instant::now());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    is_time
 }
 
 impl Connection {
@@ -257,7 +247,7 @@ impl Kept {
                         () = link.until_hung() => Error::new(ErrorKind::Timeout, "nothing was answered for a second"),
                         () = link.until_read_only() => Error::new(ErrorKind::Unknown, "READONLY the server is no primary"),
                     };
-                    let is_logged = self.logged.lost.may_log();
+                    let is_logged = may_log(&self.logged.lost);
                     if is_logged {
                         tracing::warn!(target: "tollgate::store", server, %error, "lost a connection to Redis");
                     }
@@ -279,8 +269,8 @@ impl Kept {
 struct StoppedSince(Option<Instant>);
 
 impl StoppedSince {
-    fn begins(&mut self, server: &str, last_logged: &LastLogged) {
-        if self.0.is_none() && last_logged.may_log() {
+    fn begins(&mut self, server: &str, last_logged: &Mutex<Option<Instant>>) {
+        if self.0.is_none() && may_log(last_logged) {
             self.0 = Some(Instant::now());
             tracing::warn!(target: "tollgate::store", server, "Redis misses every deadline: it gets probes only");
         }

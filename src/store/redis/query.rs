@@ -24,7 +24,7 @@ use super::{
 /// What is asked about a request.
 pub(super) struct Query<L, K> {
     pub(super) shared: Arc<Shared>,
-    limit: L,
+    pub(super) limit: L,
     key: K,
     pub(super) all: Vec<KeyQuery>,
 }
@@ -62,7 +62,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             verdict.ok_or_else(failure::unreadable)
         });
         if let Ask::Charge(_) = ask {
-            shared.count(&verdict);
+            shared.counters.record(&verdict);
         }
         for one in &query.all {
             shared.has_begun::<L>(&one.keys[0], one.place, &verdict);
@@ -116,13 +116,6 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             snapshot: self.limit.read_all(&self.key, &mut replies.reply())?,
         })
     }
-
-    /// The numbers of each admission, in the order of the queries.
-    pub(super) fn admissions(&self, admission: &L::Snapshot) -> Vec<Vec<f64>> {
-        let mut all = Vec::with_capacity(self.all.len());
-        (self.limit).admissions(&self.key, admission, &mut |numbers| all.push(numbers));
-        all
-    }
 }
 
 /// Changes other than by a decision.
@@ -149,7 +142,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Change::Reset => Some(Box::pin(async move {
                 for query in self.all {
-                    let deleted = self.shared.delete(query.keys).await;
+                    let delete = self.shared.command(None, query.keys, Vec::new());
+                    let deleted = self.shared.execute(&delete).await;
                     self.shared.health.record(&deleted, []);
                     deleted?;
                 }
@@ -185,7 +179,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         (held, spent, is_withdrawn): (u32, u32, bool),
     ) -> Vec<Later<Written>> {
         let mut sent = Vec::new();
-        for (query, admission) in self.all.iter().zip(self.admissions(admission)) {
+        for (query, admission) in self.all.iter().zip(self.limit.admissions(admission)) {
             let is_settled =
                 (query.scripts).has(|member| member.settled || is_withdrawn && member.withdraws);
             if is_settled {
@@ -212,7 +206,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// Gives the places of a request in flight back: sends it at once.
     fn ends(&self, admission: &L::Snapshot) -> Vec<Later<Written>> {
-        let queries = self.all.iter().zip(self.admissions(admission));
+        let queries = self.all.iter().zip(self.limit.admissions(admission));
         let ended = queries.filter_map(|(query, admission)| self.shared.end(query, &admission));
         ended.collect()
     }
@@ -247,15 +241,15 @@ impl Shared {
         let shared = Arc::clone(self);
         let sending = runtime.spawn(async move {
             let key = keys[0].clone();
+            let command = shared.command(Some(&scripts.loadable), keys, arguments);
             let timeout = shared.deadline.max(LATE_TIMEOUT);
-            let written = shared.run_late(timeout, &scripts.loadable, keys, arguments);
-            let written = written.await;
+            let written = shared.execute(&command.late(timeout)).await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         });
         Box::pin(async move {
             let written = sending.await;
-            written.unwrap_or_else(|_| Err(failure::unavailable("the runtime shuts down")))
+            written.unwrap_or_else(|_| Err(failure::runtime_ends()))
         })
     }
 }

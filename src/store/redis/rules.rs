@@ -37,8 +37,8 @@ impl RedisLimit<RuleKey> for RuleLimits {
         Some(RuleSnapshot::several(Arc::clone(key.limits()), snapshots))
     }
 
-    fn admissions(&self, _key: &RuleKey, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(Vec<f64>)) {
-        for (limit, snapshot) in snapshot.each() {
+    fn admissions(&self, snapshot: &RuleSnapshot) -> Vec<Vec<f64>> {
+        let each = snapshot.each().map(|(limit, snapshot)| {
             let mut numbers = Vec::new();
             if limit.in_shadow {
                 numbers.push(f64::from(!snapshot.would_refuse));
@@ -46,8 +46,9 @@ impl RedisLimit<RuleKey> for RuleLimits {
             with_algorithm!(limit.algorithm(), |rule| {
                 numbers.extend(admission(rule, &snapshot.snapshot));
             });
-            tell(numbers);
-        }
+            numbers
+        });
+        each.collect()
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 
 use super::{
     Shared,
-    failure::{self, NOSCRIPT, Redirect},
+    failure::{self, NOSCRIPT},
     limits::RedisLimit,
     loads::LOAD_TIMEOUT,
     node::Node,
@@ -43,6 +43,15 @@ pub(super) struct Command<'a> {
 }
 
 impl Command<'_> {
+    /// The same, though no request waits for its answer, which may take this long.
+    pub(super) fn late(self, timeout: Duration) -> Self {
+        Self {
+            timeout,
+            is_late: true,
+            ..self
+        }
+    }
+
     fn name(&self) -> &'static str {
         match self.script {
             Some(_) => "EVALSHA",
@@ -64,6 +73,22 @@ impl Command<'_> {
 }
 
 impl Shared {
+    /// A call of the script, or with none a deletion of the keys. It has the store's deadline.
+    pub(super) fn command<'a>(
+        &self,
+        script: Option<&'a Loadable>,
+        keys: Vec<Bytes>,
+        arguments: Vec<Bytes>,
+    ) -> Command<'a> {
+        Command {
+            script,
+            keys,
+            arguments,
+            timeout: self.deadline,
+            is_late: false,
+        }
+    }
+
     /// Runs the script; if Redis does not have it, it is loaded first.
     pub(super) async fn run(
         &self,
@@ -71,49 +96,13 @@ impl Shared {
         keys: Vec<Bytes>,
         arguments: Vec<Bytes>,
     ) -> Result<Bytes, StoreError> {
-        let command = Command {
-            script: Some(script),
-            keys,
-            arguments,
-            timeout: self.deadline,
-            is_late: false,
-        };
-        self.execute(&command).await
-    }
-
-    /// Runs a script that no request waits for; its answer may take this long.
-    pub(super) async fn run_late(
-        &self,
-        timeout: Duration,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-    ) -> Result<Bytes, StoreError> {
-        let command = Command {
-            script: Some(script),
-            keys,
-            arguments,
-            timeout,
-            is_late: true,
-        };
+        let command = self.command(Some(script), keys, arguments);
         self.execute(&command).await
     }
 
     /// The slot of a key; 0 outside of a cluster.
     pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
         self.servers.slot_of(key)
-    }
-
-    /// Deletes the keys, all in one slot.
-    pub(super) async fn delete(&self, keys: Vec<Bytes>) -> Result<(), StoreError> {
-        let command = Command {
-            script: None,
-            keys,
-            arguments: Vec::new(),
-            timeout: self.deadline,
-            is_late: false,
-        };
-        self.execute(&command).await.map(drop)
     }
 
     /// The error of a decision that is not sent because the server is known to be unavailable;
@@ -124,7 +113,7 @@ impl Shared {
         loads.note_first_call();
         let explained = loads.misconfiguration(|| self.servers.server_of(0), &outage);
         let failed: Result<Verdict<Infallible>, _> = Err(explained.unwrap_or(outage));
-        self.count(&failed);
+        self.counters.record(&failed);
         self.health.record(&failed, []);
         failed.err()
     }
@@ -151,7 +140,7 @@ impl Shared {
     }
 
     /// Sends the command, and sends it again if it was redirected or its script had to be loaded.
-    async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
+    pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
         if let Some(script) = command.script {
             script.loads.note_first_call();
         }
@@ -207,10 +196,12 @@ impl Shared {
                 Ok(reply) => return Ok(reply),
                 Err(message) => message,
             };
-            let redirect = Redirect::read(&message, node.server());
+            let redirect = failure::redirect(&message, node.server());
             had_script = true;
             match (redirect, command.script) {
-                (Some(redirect), _) => (node, is_asking) = self.servers.redirected(redirect)?,
+                (Some((server, is_moving)), _) => {
+                    (node, is_asking) = (self.servers.redirected(&server)?, is_moving);
+                }
                 (None, Some(script)) if failure::code(&message) == NOSCRIPT => {
                     let load = Box::pin(self.load(&node, script, seen));
                     self.until(deadline, load).await?;

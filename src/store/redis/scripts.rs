@@ -42,7 +42,8 @@ pub(super) struct Loadable {
 }
 
 impl Loadable {
-    fn new(text: String) -> Self {
+    fn new(limits: &[Script]) -> Self {
+        let text = text(limits);
         let sha1 = Sha1::digest(text.as_bytes());
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
@@ -63,7 +64,7 @@ impl Scripts {
             lists: (script.members().iter())
                 .filter(|member| member.told.is_some())
                 .count(),
-            loadable: Loadable::new(text(std::slice::from_ref(&script))),
+            loadable: Loadable::new(std::slice::from_ref(&script)),
             script,
         }
     }
@@ -98,11 +99,7 @@ impl ScriptCache {
 
     pub(super) fn scripts<A: Scripted>(&self) -> &Arc<Scripts> {
         let limit = TypeId::of::<A>();
-        // It is a hash itself. Hashed once more by SipHash it takes a tenth of a decision while
-        // Redis is down (bench `outage`).
-        let mut hasher = OwnHash(0);
-        limit.hash(&mut hasher);
-        self.of_limits.get_or_add((limit, hasher.0), || {
+        self.of_limits.get_or_add((limit, hash_of(&limit)), || {
             Arc::new(Scripts::of::<A>(1 + self.count.fetch_add(1, Relaxed)))
         })
     }
@@ -116,30 +113,19 @@ impl ScriptCache {
         for (at, scripts) in all.clone().enumerate() {
             *several.get_mut(at)? = scripts.number;
         }
-        let mut hasher = DefaultHasher::new();
-        several.hash(&mut hasher);
-        let script = self.of_several.get_or_add((several, hasher.finish()), || {
+        let make = || {
             let limits: Vec<_> = all.clone().map(|it| it.script.clone()).collect();
-            fits_one_script(&limits).then(|| Loadable::new(text(&limits)))
-        });
-        script.as_ref()
+            fits_one_script(&limits).then(|| Loadable::new(&limits))
+        };
+        (self
+            .of_several
+            .get_or_add((several, hash_of(&several)), make))
+        .as_ref()
     }
 }
 
-struct OwnHash(u64);
-
-impl Hasher for OwnHash {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = self.0.rotate_left(8) ^ number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+fn hash_of(key: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
 }

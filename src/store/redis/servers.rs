@@ -14,7 +14,6 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::{
     cluster::Cluster,
-    failure::Redirect,
     link::Link,
     node::Node,
     settings::{History, Settings},
@@ -140,28 +139,23 @@ impl Servers {
         self.known_node_of(slot)?.ok()?.server().cloned()
     }
 
-    /// A node has failed: asks for the slots again, as another node may hold them by now.
+    /// A node has failed or lost a slot: asks for the slots again.
     pub(super) fn node_failed(&self) {
         if let Kind::Cluster(cluster) = &self.kind {
             cluster.request_refresh();
         }
     }
 
-    /// The node that a command is redirected to, and whether it has to be asked for the slot.
-    pub(super) fn redirected(&self, to: Redirect) -> Result<(Arc<Node>, bool), StoreError> {
-        let Kind::Cluster(cluster) = &self.kind else {
-            return Err(StoreError::new(
+    /// The node at this address, to which a command is redirected.
+    pub(super) fn redirected(&self, server: &Server) -> Result<Arc<Node>, StoreError> {
+        self.node_failed();
+        match &self.kind {
+            Kind::Cluster(cluster) => Ok(cluster.node(server)),
+            Kind::One(_) => Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
                 "Redis is a cluster, and the client is set up for one server",
-            ));
-        };
-        Ok(match to {
-            Redirect::Moved(server) => {
-                cluster.request_refresh();
-                (cluster.node(&server), false)
-            }
-            Redirect::Ask(server) => (cluster.node(&server), true),
-        })
+            )),
+        }
     }
 
     /// Whether the first attempt to connect has not ended: then whether Redis accepts this client
@@ -180,21 +174,22 @@ impl Servers {
 
     /// How many commands are neither answered nor timed out.
     pub(super) fn awaited(&self) -> usize {
-        self.each_link(|links| links.map(|link| link.awaited()).sum())
+        self.links().iter().map(|link| link.awaited()).sum()
     }
 
     /// When any server last answered anything.
     pub(super) fn last_answer(&self) -> Option<Instant> {
-        let now = self.each_link(|links| links.filter_map(|link| link.last_answer()).max());
+        let links = self.links();
+        let now = links.iter().filter_map(|link| link.last_answer()).max();
         now.max(self.history.last_answer())
     }
 
-    fn each_link<T>(&self, read: impl FnOnce(&mut dyn Iterator<Item = Arc<Link>>) -> T) -> T {
+    fn links(&self) -> Vec<Arc<Link>> {
         match &self.kind {
-            Kind::One(node) => read(&mut node.links()),
+            Kind::One(node) => node.links().collect(),
             Kind::Cluster(cluster) => {
                 let nodes = cluster.nodes();
-                read(&mut nodes.iter().flat_map(|node| node.links()))
+                nodes.iter().flat_map(|node| node.links()).collect()
             }
         }
     }

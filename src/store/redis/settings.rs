@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -18,7 +18,7 @@ use fred::{
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use super::link::Link;
+use super::{link::Link, lock};
 
 /// The shortest timeout of each step of a handshake.
 const MIN_HANDSHAKE: Duration = Duration::from_secs(1);
@@ -51,11 +51,7 @@ impl History {
     }
 
     pub(super) fn last_answer(&self) -> Option<Instant> {
-        *self.last()
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Instant>> {
-        (self.last_answer.lock()).unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.last_answer)
     }
 
     pub(super) fn reconnected(&self) {
@@ -63,7 +59,7 @@ impl History {
     }
 
     pub(super) fn connection_ended(&self, link: &Link) {
-        let mut last = self.last();
+        let mut last = lock(&self.last_answer);
         *last = (*last).max(link.last_answer());
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     store::Verdict,
 };
 
-use super::{Shared, servers::Servers};
+use super::servers::Servers;
 
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
@@ -40,14 +40,6 @@ pub struct RedisUsage {
     pub last_answer: Option<Instant>,
 }
 
-/// How a decision ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Admitted,
-    Refused,
-    Failed(StoreErrorKind),
-}
-
 #[derive(Default)]
 pub(super) struct Counters {
     admitted: AtomicU64,
@@ -58,13 +50,16 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn record(&self, outcome: Outcome) {
-        let counter = match outcome {
-            Outcome::Admitted => &self.admitted,
-            Outcome::Refused => &self.refused,
-            Outcome::Failed(StoreErrorKind::Unavailable) => &self.unavailable,
-            Outcome::Failed(StoreErrorKind::Misconfigured) => &self.misconfigured,
-            Outcome::Failed(StoreErrorKind::InvalidInput) => &self.invalid,
+    /// Counts how a decision ended.
+    pub(super) fn record<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
+        let counter = match decided {
+            Ok(verdict) if verdict.admitted => &self.admitted,
+            Ok(_) => &self.refused,
+            Err(error) => match error.kind() {
+                StoreErrorKind::Unavailable => &self.unavailable,
+                StoreErrorKind::Misconfigured => &self.misconfigured,
+                StoreErrorKind::InvalidInput => &self.invalid,
+            },
         };
         counter.fetch_add(1, Relaxed);
     }
@@ -80,16 +75,5 @@ impl Counters {
             reconnects: servers.reconnects(),
             last_answer: servers.last_answer(),
         }
-    }
-}
-
-impl Shared {
-    /// Counts how a decision ended.
-    pub(super) fn count<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
-        self.counters.record(match decided {
-            Ok(verdict) if verdict.admitted => Outcome::Admitted,
-            Ok(_) => Outcome::Refused,
-            Err(error) => Outcome::Failed(error.kind()),
-        });
     }
 }
