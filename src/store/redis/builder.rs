@@ -191,8 +191,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// The store. The first one of a process calibrates the processor's counter, as the first
-    /// [`SystemClock`](crate::clock::SystemClock::new) does: a fifth of a second at most.
+    /// The store. It connects at the first decision.
     pub fn build(self) -> RedisStore {
         // A cluster takes the slot from the text between the first `{` and the next `}`.
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));

@@ -5,23 +5,20 @@ use std::{
     fmt::Write as _,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 
-use crate::{
-    clock::{Clock, SystemClock, Timestamp},
-    error::{StoreError, StoreErrorKind},
-};
+use crate::error::{StoreError, StoreErrorKind};
 
-mod outage;
+use super::lock;
 
-use outage::{Change, Outage, SECOND, UnloggedFailures, elapsed};
-
+/// An outage is logged at most this often, and is over once nothing has failed for this long.
+const SECOND: Duration = Duration::from_secs(1);
 /// In this time each key is logged at most once, and at most [`MAX_LOGGED_KEYS`] keys are.
 const KEY_LOG_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_LOGGED_KEYS: usize = 8;
@@ -33,8 +30,6 @@ pub(super) struct Health {
     /// Names the store in the events.
     prefix: Arc<str>,
     is_in_outage: AtomicBool,
-    unlogged: UnloggedFailures,
-    clock: SystemClock,
     outage: Mutex<Option<Outage>>,
     foreign_keys: Mutex<ForeignKeys>,
 }
@@ -44,8 +39,6 @@ impl Health {
         Self {
             prefix,
             is_in_outage: AtomicBool::new(false),
-            unlogged: UnloggedFailures::default(),
-            clock: SystemClock::new(),
             outage: Mutex::default(),
             foreign_keys: Mutex::default(),
         }
@@ -60,23 +53,13 @@ impl Health {
     ) {
         match result {
             Ok(_) if !self.is_in_outage.load(Relaxed) => {}
-            Ok(_) => self.succeeded(),
-            Err(error) => {
-                let now = self.clock.now();
-                // While Redis is down nearly every decision ends here.
-                if error.kind() == StoreErrorKind::Unavailable && self.unlogged.counts(now) {
-                    return;
+            // Logged without the lock: the subscriber is not our code.
+            Ok(_) => {
+                if let Some(change) = self.after_success(Instant::now()) {
+                    self.log(&change, None);
                 }
-                self.failed(error, keys, now);
             }
-        }
-    }
-
-    fn succeeded(&self) {
-        let change = self.after_success(self.clock.now());
-        // Logged without the lock: the subscriber is not our code.
-        if let Some(change) = change {
-            self.log(&change, None);
+            Err(error) => self.failed(error, keys),
         }
     }
 
@@ -84,121 +67,154 @@ impl Health {
         &self,
         error: &StoreError,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
-        now: Timestamp,
     ) {
-        let is_misconfigured = match error.kind() {
-            StoreErrorKind::InvalidInput => {
-                let to_log = lock(&self.foreign_keys).text_to_log(keys, now);
-                if let Some((keys, unlogged)) = to_log {
-                    tracing::warn!(
-                        target: "tollgate::store", prefix = &*self.prefix, %keys, %error, unlogged,
-                        "the key has a value that no store wrote: its requests are refused until it is deleted"
-                    );
-                }
-                return;
+        let now = Instant::now();
+        if error.kind() != StoreErrorKind::InvalidInput {
+            let is_misconfigured = error.kind() == StoreErrorKind::Misconfigured;
+            if let Some(change) = self.after_failure(is_misconfigured, now) {
+                self.log(&change, Some(error));
             }
-            StoreErrorKind::Misconfigured => true,
-            StoreErrorKind::Unavailable => false,
-        };
-        let change = self.after_failure(is_misconfigured, now);
-        if let Some(change) = change {
-            self.log(&change, Some(error));
+            return;
+        }
+        let to_log = lock(&self.foreign_keys).text_to_log(keys, now);
+        if let Some((keys, unlogged)) = to_log {
+            tracing::warn!(
+                target: "tollgate::store", prefix = &*self.prefix, %keys, %error, unlogged,
+                "the key has a value that no store wrote: its requests are refused until it is deleted"
+            );
         }
     }
 
-    fn after_success(&self, now: Timestamp) -> Option<Change> {
+    fn after_success(&self, now: Instant) -> Option<Change> {
         let mut outage = lock(&self.outage);
-        let current = outage.as_mut()?;
-        current.count(self.unlogged.take());
         // Under load some calls succeed while others fail, and one node of a cluster may be down
         // while the others are not.
-        if elapsed(current.last_failure, now) < SECOND {
-            return None;
-        }
-        let change = Change::Ended {
-            was_misconfigured: current.is_misconfigured,
-            failed: current.failed,
-            lasted: elapsed(current.since, current.last_failure),
-        };
-        *outage = None;
-        self.unlogged.until(Timestamp::default());
+        let ended = outage.take_if(|current| now - current.last_failure >= SECOND)?;
         self.is_in_outage.store(false, Relaxed);
-        Some(change)
+        Some(Change {
+            phase: Phase::Ended,
+            is_misconfigured: ended.is_misconfigured,
+            failed: ended.failed,
+            lasting: ended.last_failure - ended.since,
+        })
     }
 
-    fn after_failure(&self, is_misconfigured: bool, now: Timestamp) -> Option<Change> {
-        if !is_misconfigured && self.unlogged.counts(now) {
-            return None;
-        }
+    fn after_failure(&self, is_misconfigured: bool, now: Instant) -> Option<Change> {
         let mut outage = lock(&self.outage);
-        let uncounted = self.unlogged.take();
-        let change = match &mut *outage {
-            Some(current) => {
-                current.count(uncounted);
-                current.after_failure(is_misconfigured, now)
-            }
-            None => {
-                *outage = Some(Outage::new(is_misconfigured, now));
-                self.is_in_outage.store(true, Relaxed);
-                Some(Change::Began { is_misconfigured })
-            }
-        };
-        self.unlogged.until(match &*outage {
-            Some(current) if !current.is_misconfigured => current.logged_at.saturating_add(SECOND),
-            // While something is set up wrongly each failure is looked at.
-            _ => Timestamp::default(),
+        if let Some(current) = &mut *outage {
+            return current.after_failure(is_misconfigured, now);
+        }
+        self.is_in_outage.store(true, Relaxed);
+        *outage = Some(Outage {
+            is_misconfigured,
+            since: now,
+            last_failure: now,
+            last_misconfigured: is_misconfigured.then_some(now),
+            failed: 1,
+            logged_at: now,
+            unlogged: 0,
         });
-        change
+        Some(Change {
+            phase: Phase::Began,
+            is_misconfigured,
+            failed: 0,
+            lasting: Duration::ZERO,
+        })
     }
 
     fn log(&self, change: &Change, error: Option<&StoreError>) {
-        let prefix = &*self.prefix;
-        let error = error.map(tracing::field::display);
-        match change {
-            Change::Began {
-                is_misconfigured: false,
-            } => tracing::warn!(
+        let (prefix, error) = (&*self.prefix, error.map(tracing::field::display));
+        let (failed, lasting) = (change.failed, change.lasting);
+        match (&change.phase, change.is_misconfigured) {
+            (Phase::Began, false) => tracing::warn!(
                 target: "tollgate::store", prefix, error,
                 "the store became unavailable"
             ),
-            Change::Began {
-                is_misconfigured: true,
-            } => tracing::error!(
+            (Phase::Began, true) => tracing::error!(
                 target: "tollgate::store", prefix, error,
                 "the store is set up wrongly: requests are refused until this is fixed"
             ),
-            Change::Lasts {
-                is_misconfigured: false,
-                failed,
-                lasting,
-            } => tracing::warn!(
+            (Phase::Lasts, false) => tracing::warn!(
                 target: "tollgate::store", prefix, error, failed, ?lasting,
                 "the store is still unavailable"
             ),
-            Change::Lasts {
-                is_misconfigured: true,
-                failed,
-                lasting,
-            } => tracing::error!(
+            (Phase::Lasts, true) => tracing::error!(
                 target: "tollgate::store", prefix, error, failed, ?lasting,
                 "the store is still set up wrongly: requests are refused until this is fixed"
             ),
-            Change::Ended {
-                was_misconfigured,
-                failed,
-                lasted,
-            } => tracing::info!(
-                target: "tollgate::store", prefix, was_misconfigured, failed, ?lasted,
+            (Phase::Ended, was_misconfigured) => tracing::info!(
+                target: "tollgate::store", prefix, was_misconfigured, failed, lasted = ?lasting,
                 "the store has recovered"
             ),
         }
     }
 }
 
+/// An outage of Redis: what has failed, and what of it is logged.
+struct Outage {
+    is_misconfigured: bool,
+    since: Instant,
+    last_failure: Instant,
+    last_misconfigured: Option<Instant>,
+    failed: u64,
+    logged_at: Instant,
+    /// How many have failed since then.
+    unlogged: u64,
+}
+
+impl Outage {
+    fn after_failure(&mut self, is_misconfigured: bool, now: Instant) -> Option<Change> {
+        self.failed += 1;
+        self.unlogged += 1;
+        self.last_failure = now;
+        if is_misconfigured {
+            self.last_misconfigured = Some(now);
+        }
+        // Under load some calls learn what is set up wrongly while others only time out: the first
+        // is what the operator needs to know.
+        let is_misconfigured = self
+            .last_misconfigured
+            .is_some_and(|last| now - last < SECOND);
+        let has_changed = is_misconfigured != self.is_misconfigured;
+        if !has_changed && now - self.logged_at < SECOND {
+            return None;
+        }
+        self.is_misconfigured = is_misconfigured;
+        self.logged_at = now;
+        let failed = std::mem::take(&mut self.unlogged);
+        Some(Change {
+            phase: match has_changed {
+                true => Phase::Began,
+                false => Phase::Lasts,
+            },
+            is_misconfigured,
+            failed,
+            lasting: now - self.since,
+        })
+    }
+}
+
+/// What is logged about an outage.
+#[derive(Debug, PartialEq, Eq)]
+struct Change {
+    phase: Phase,
+    is_misconfigured: bool,
+    /// How many calls have failed since the last event, or in the whole outage when it has ended.
+    failed: u64,
+    lasting: Duration,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    Began,
+    Lasts,
+    Ended,
+}
+
 /// The keys with values that no store wrote that were logged within a minute.
 #[derive(Default)]
 struct ForeignKeys {
-    since: Option<Timestamp>,
+    since: Option<Instant>,
     logged: Vec<u64>,
     unlogged: u64,
 }
@@ -209,9 +225,9 @@ impl ForeignKeys {
     fn text_to_log<'a>(
         &mut self,
         keys: impl IntoIterator<Item = &'a Bytes, IntoIter: Clone>,
-        now: Timestamp,
+        now: Instant,
     ) -> Option<(String, u64)> {
-        if (self.since).is_none_or(|since| elapsed(since, now) >= KEY_LOG_INTERVAL) {
+        if (self.since).is_none_or(|since| now - since >= KEY_LOG_INTERVAL) {
             self.since = Some(now);
             self.logged.clear();
         }
@@ -234,92 +250,61 @@ impl ForeignKeys {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MISCONFIGURED: bool = true;
     const LATE: bool = false;
-    const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-    fn at(start: Timestamp, millis: u64) -> Timestamp {
-        start.saturating_add(Duration::from_millis(millis))
+    fn at(start: Instant, millis: u64) -> Instant {
+        start + Duration::from_millis(millis)
+    }
+
+    /// The phase, how many calls have failed, and for how long the outage lasts.
+    fn told(change: Option<Change>) -> Option<(Phase, bool, u64, u64)> {
+        change.map(|it| {
+            let millis = u64::try_from(it.lasting.as_millis()).unwrap();
+            (it.phase, it.is_misconfigured, it.failed, millis)
+        })
     }
 
     #[test]
     fn a_change_is_logged_once_and_then_once_a_second_with_a_count() {
-        let (health, start) = (Health::new("t".into()), START);
-        let began = Change::Began {
-            is_misconfigured: false,
-        };
-        assert_eq!(health.after_failure(LATE, start), Some(began));
+        let (health, start) = (Health::new("t".into()), Instant::now());
+        let began = told(health.after_failure(LATE, start));
+        assert_eq!(began, Some((Phase::Began, false, 0, 0)));
         for millis in 1..1_000 {
             assert_eq!(health.after_failure(LATE, at(start, millis)), None);
             assert_eq!(health.after_success(at(start, millis)), None);
         }
-        let still = Change::Lasts {
-            is_misconfigured: false,
-            failed: 1_000,
-            lasting: SECOND,
-        };
-        assert_eq!(health.after_failure(LATE, at(start, 1_000)), Some(still));
+        let still = told(health.after_failure(LATE, at(start, 1_000)));
+        assert_eq!(still, Some((Phase::Lasts, false, 1_000, 1_000)));
         assert_eq!(health.after_success(at(start, 1_999)), None);
-        let ended = Change::Ended {
-            was_misconfigured: false,
-            failed: 1_001,
-            lasted: SECOND,
-        };
-        assert_eq!(health.after_success(at(start, 2_000)), Some(ended));
+        let ended = told(health.after_success(at(start, 2_000)));
+        assert_eq!(ended, Some((Phase::Ended, false, 1_001, 1_000)));
         assert_eq!(health.after_success(at(start, 9_000)), None);
         assert!(!health.is_in_outage.load(Relaxed));
     }
 
     #[test]
-    fn a_clock_that_steps_back_silences_no_outage_and_keeps_none_from_ending() {
-        let (health, start) = (Health::new("t".into()), START);
-        let began = Change::Began {
-            is_misconfigured: false,
-        };
-        assert_eq!(health.after_failure(LATE, at(start, 0)), Some(began));
-        assert_eq!(health.after_failure(LATE, at(start, 500)), None);
-        let back = Timestamp::from_micros(start.as_micros() - 3_600_000_000);
-        let told = health.after_failure(LATE, back);
-        let is_told = |told: &Option<Change>| matches!(told, Some(Change::Lasts { failed: 2, .. }));
-        assert!(is_told(&told), "{told:?}");
-        assert_eq!(health.after_failure(LATE, at(back, 999)), None);
-        let told = health.after_failure(LATE, at(back, 1_000));
-        assert!(is_told(&told), "{told:?}");
-        assert_eq!(health.after_success(at(back, 1_500)), None);
-        let further_back = Timestamp::from_micros(back.as_micros() - 3_600_000_000);
-        let told = health.after_success(further_back);
-        assert!(
-            matches!(told, Some(Change::Ended { failed: 5, .. })),
-            "{told:?}"
-        );
-    }
-
-    #[test]
     fn a_misconfiguration_outweighs_timeouts_for_a_second() {
-        let (health, start) = (Health::new("t".into()), START);
-        let began = |is_misconfigured| Some(Change::Began { is_misconfigured });
-        assert_eq!(health.after_failure(LATE, start), began(false));
-        assert_eq!(
-            health.after_failure(MISCONFIGURED, at(start, 10)),
-            began(true)
-        );
+        let (health, start) = (Health::new("t".into()), Instant::now());
+        let phase = |change: Option<Change>| change.map(|it| (it.phase, it.is_misconfigured));
+        let began = |is_misconfigured| Some((Phase::Began, is_misconfigured));
+        assert_eq!(phase(health.after_failure(LATE, start)), began(false));
+        let worse = health.after_failure(MISCONFIGURED, at(start, 10));
+        assert_eq!(phase(worse), began(true));
         for millis in 11..1_010 {
             assert_eq!(health.after_failure(LATE, at(start, millis)), None);
         }
-        assert_eq!(health.after_failure(LATE, at(start, 1_010)), began(false));
+        let better = health.after_failure(LATE, at(start, 1_010));
+        assert_eq!(phase(better), began(false));
     }
 
     #[test]
     fn a_key_is_logged_once_a_minute_and_at_most_eight_are() {
-        let (mut foreign_keys, start) = (ForeignKeys::default(), START);
+        let (mut foreign_keys, start) = (ForeignKeys::default(), Instant::now());
         let key = |number: u32| Bytes::from(format!("tollgate:1{{{number}\n\u{1F}}}"));
         let text = foreign_keys.text_to_log([&key(1)], start);
         assert_eq!(text, Some((r"tollgate:1{1\n\x1f}".to_owned(), 0)));
@@ -342,7 +327,7 @@ mod tests {
         let mut foreign_keys = ForeignKeys::default();
         let long = Bytes::from(vec![0xFF; 10_000]);
         let (text, _) = foreign_keys
-            .text_to_log([&long, &Bytes::from_static(b"b")], START)
+            .text_to_log([&long, &Bytes::from_static(b"b")], Instant::now())
             .unwrap();
         assert_eq!(text, format!("{}… b", r"\xff".repeat(MAX_KEY_BYTES)));
     }
