@@ -1,7 +1,5 @@
 //! Reads the reply of a script: `frame.lua` says what it is.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 
 use crate::{
@@ -14,13 +12,10 @@ pub(super) fn is_charged(answer: &Bytes) -> bool {
     answer.first() == Some(&CHARGED)
 }
 
-/// The reply to a charge without what members add to it: it is how the value in Redis begins.
+/// The value that a charge wrote, as its reply ends: it is how the value in Redis begins.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
-    charge.slice(..charge.len().min(1 + BYTES * (2 + numbers_of(script))))
-}
-
-fn numbers_of(script: &Script) -> usize {
-    script.members().iter().map(Member::numbers).sum()
+    let numbers: usize = script.members().iter().map(Member::numbers).sum();
+    charge.slice(charge.len().saturating_sub(1 + BYTES * (2 + numbers))..)
 }
 
 /// The first byte of the reply to a charge, and of every value.
@@ -34,20 +29,18 @@ const NOT_CHARGED: u8 = 0;
 #[derive(Default)]
 pub(super) struct Replies {
     members: Vec<Reply>,
-    /// The numbers of all members.
-    all: Vec<u64>,
     refused: bool,
 }
 
-/// The reply of a member, and where its numbers are.
+/// The reply of a member.
 struct Reply {
     cost: u32,
     admitted: bool,
     charged: bool,
     now: Timestamp,
     at: Timestamp,
-    state: Range<usize>,
-    told: Range<usize>,
+    numbers: Vec<u64>,
+    told: Vec<u64>,
 }
 
 impl Replies {
@@ -76,155 +69,92 @@ impl Replies {
             charged: member.charged,
             now: member.now,
             at: member.at,
-            numbers: &self.all[member.state.clone()],
-            told: &self.all[member.told.clone()],
+            numbers: &member.numbers,
+            told: &member.told,
         });
         ScriptReply::new(members.collect())
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
-        let members = || limits.iter().flat_map(|limit| limit.members());
-        let charged = match *answer.first()? {
+        let mut numbers = Numbers(answer);
+        let charged = match numbers.byte()? {
             CHARGED => true,
             NOT_CHARGED => false,
             _ => return None,
         };
-        let first = self.members.len();
-        let mut numbers = Numbers {
-            bytes: answer,
-            all: &mut self.all,
-        };
-        let mut fitting = u64::MAX;
-        if charged {
-            let mut of_limits = Vec::with_capacity(limits.len());
-            for limit in limits {
-                let begins = self.members.len();
-                let ahead = numbers.value(limit, &mut self.members)?;
-                of_limits.push((begins..self.members.len(), ahead));
-            }
-            let now = numbers.next()?;
-            for (of_limit, ahead) in of_limits {
-                for member in &mut self.members[of_limit] {
-                    member.now = Timestamp::from_micros(now + ahead);
-                }
-            }
-            for (reply, member) in self.members[first..].iter_mut().zip(members()) {
-                if member.settled {
-                    reply.told = numbers.read(member.told())?;
-                }
-            }
-            if members().any(|member| member.in_shadow) {
-                fitting = numbers.next()?;
-            }
-        } else {
-            numbers.bytes = &numbers.bytes[1..];
-            fitting = numbers.next()?;
-            let told: Option<Vec<_>> = members()
-                .map(|member| numbers.read(member.told()))
-                .collect();
-            let times: Option<Vec<(u64, u64)>> = (limits.iter())
-                .map(|_| Some((numbers.next()?, numbers.next()?)))
-                .collect();
-            for (limit, (now, bytes)) in limits.iter().zip(times?) {
-                let (now, of_limit) = (Timestamp::from_micros(now), self.members.len());
-                match bytes {
-                    0 => numbers.nothing(limit, now, &mut self.members),
-                    _ => {
-                        numbers.value(limit, &mut self.members)?;
-                        // When the key expires.
-                        numbers.take()?;
-                    }
-                }
-                let of_limit = &mut self.members[of_limit..];
-                of_limit.iter_mut().for_each(|reply| reply.now = now);
-            }
-            for (reply, told) in self.members[first..].iter_mut().zip(told?) {
-                reply.told = told;
-            }
+        let mut fitting = numbers.next()?;
+        let mut told = Vec::new();
+        for member in limits.iter().flat_map(|limit| limit.members()) {
+            let is_told = !charged || member.settled;
+            told.push(numbers.read(if is_told { member.told() } else { 0 })?);
         }
-        let replies = self.members[first..].iter_mut();
-        for (number, (reply, member)) in replies.zip(members()).enumerate() {
-            let fits = fitting >> number & 1 == 1;
-            self.refused |= !fits && !member.in_shadow;
-            // A member that admits what another one refuses was not charged, as by a cost of 0. So
-            // it is with what is admitted and only looked at.
-            let cost = if charged || !fits { cost } else { 0 };
-            reply.cost = if member.per_request {
-                cost.min(1)
-            } else {
-                cost
-            };
-            (reply.admitted, reply.charged) = (fits, charged);
+        let mut told = told.into_iter();
+        let of_limit = |_| Some((numbers.next()?, numbers.next()?));
+        let times: Option<Vec<_>> = limits.iter().map(of_limit).collect();
+        for (limit, (now, bytes)) in limits.iter().zip(times?) {
+            let (value, rest) = numbers.0.split_at_checked(bytes as usize)?;
+            numbers.0 = rest;
+            let (now, mut value) = (Timestamp::from_micros(now), Numbers(value));
+            let mut at = now;
+            if bytes > 0 {
+                // A value begins like the reply to a charge.
+                value.byte().filter(|&first| first == CHARGED)?;
+                at = Timestamp::from_micros(value.next()?);
+                // How far it is ahead of the clock: so is `now`.
+                value.next()?;
+            }
+            for (member, told) in limit.members().iter().zip(&mut told) {
+                let fits = fitting & 1 == 1;
+                fitting >>= 1;
+                self.refused |= !fits && !member.in_shadow;
+                // A member that admits what another one refuses was not charged, as by a cost of 0.
+                // So it is with what is admitted and only looked at.
+                let cost = if charged || !fits { cost } else { 0 };
+                self.members.push(Reply {
+                    cost: if member.per_request {
+                        cost.min(1)
+                    } else {
+                        cost
+                    },
+                    admitted: fits,
+                    charged,
+                    now,
+                    at,
+                    numbers: match bytes {
+                        // A state that was never charged.
+                        0 => vec![0; member.numbers()],
+                        _ => value.read(member.numbers())?,
+                    },
+                    told,
+                });
+            }
         }
         Some(())
     }
 }
 
 /// The numbers of a reply, as they are read.
-struct Numbers<'a> {
-    bytes: &'a [u8],
-    all: &'a mut Vec<u64>,
-}
+struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
-    fn take(&mut self) -> Option<u64> {
-        let (bytes, rest) = self.bytes.split_first_chunk::<BYTES>()?;
-        self.bytes = rest;
-        let mut number = [0; 8];
-        number[..BYTES].copy_from_slice(bytes);
-        Some(u64::from_le_bytes(number))
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
     }
 
     /// A number that a double holds exactly: no script writes others.
     fn next(&mut self) -> Option<u64> {
         const TOO_LARGE: u64 = 1 << 53;
-        self.take().filter(|&number| number < TOO_LARGE)
+        let (bytes, rest) = self.0.split_first_chunk::<BYTES>()?;
+        self.0 = rest;
+        let mut number = [0; 8];
+        number[..BYTES].copy_from_slice(bytes);
+        Some(u64::from_le_bytes(number)).filter(|&number| number < TOO_LARGE)
     }
 
-    /// Reads so many numbers; where they are.
-    fn read(&mut self, count: usize) -> Option<Range<usize>> {
-        let begins = self.all.len();
-        for _ in 0..count {
-            let number = self.next()?;
-            self.all.push(number);
-        }
-        Some(begins..self.all.len())
-    }
-
-    /// Reads a value, without when its key expires; and says how far it is ahead of the clock.
-    fn value(&mut self, limit: &Script, replies: &mut Vec<Reply>) -> Option<u64> {
-        let (first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        let at = Timestamp::from_micros(self.next()?);
-        let ahead = self.next()?;
-        for member in limit.members() {
-            replies.push(Reply::of(self.read(member.numbers())?, at));
-        }
-        (*first == CHARGED).then_some(ahead)
-    }
-
-    /// The numbers of a state that was never charged.
-    fn nothing(&mut self, limit: &Script, at: Timestamp, replies: &mut Vec<Reply>) {
-        for member in limit.members() {
-            let begins = self.all.len();
-            self.all.resize(begins + member.numbers(), 0);
-            replies.push(Reply::of(begins..self.all.len(), at));
-        }
-    }
-}
-
-impl Reply {
-    /// That of a state that was written at this instant. The rest is read later.
-    fn of(state: Range<usize>, at: Timestamp) -> Self {
-        Self {
-            state,
-            at,
-            now: at,
-            told: 0..0,
-            cost: 0,
-            admitted: false,
-            charged: false,
-        }
+    fn read(&mut self, count: usize) -> Option<Vec<u64>> {
+        (0..count).map(|_| self.next()).collect()
     }
 }
 
@@ -236,10 +166,8 @@ mod tests {
     fn only_numbers_that_a_double_holds_are_read() {
         let largest = (1_u64 << 53) - 1;
         for number in [0, 1, 1 << 52, largest, largest + 1, (1 << 56) - 1] {
-            let mut numbers = Numbers {
-                bytes: &number.to_le_bytes()[..BYTES],
-                all: &mut Vec::new(),
-            };
+            let bytes = number.to_le_bytes();
+            let mut numbers = Numbers(&bytes[..BYTES]);
             let read = numbers.next();
             assert_eq!(read, Some(number).filter(|&number| number <= largest));
             assert_eq!(numbers.next(), None);

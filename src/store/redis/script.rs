@@ -31,41 +31,8 @@ pub(super) enum Op {
     TakeBack = 4,
 }
 
-/// Where the numbers of members are.
-#[derive(Clone, Copy)]
-enum Names {
-    Locals,
-    InATable,
-}
-
-impl Names {
-    fn name(self, name: &str, number: usize) -> String {
-        match self {
-            Self::Locals => format!("{name}_{number}"),
-            Self::InATable => format!("m.{name}_{number}"),
-        }
-    }
-
-    /// What stands before names that are first used.
-    fn local(self) -> &'static str {
-        match self {
-            Self::Locals => "local ",
-            Self::InATable => "",
-        }
-    }
-
-    /// A line for names that get their values later.
-    fn declared(self, names: &str) -> String {
-        match self {
-            Self::Locals => format!("local {names}\n"),
-            Self::InATable => String::new(),
-        }
-    }
-}
-
 /// A member, with the numbers by which the lines name it and its limit.
 struct Named<'a> {
-    names: Names,
     member: &'a Member,
     number: usize,
     limit: usize,
@@ -75,7 +42,6 @@ struct Named<'a> {
 
 /// A limit: one state, of one member or those of a tuple.
 struct Limit<'a> {
-    names: Names,
     number: usize,
     /// The number of its state in `KEYS`.
     key: usize,
@@ -99,10 +65,6 @@ fn names(member: &Member) -> usize {
 
 /// The script that decides about one or several limits, in Lua 5.1.
 pub(super) fn text(limits: &[Script]) -> String {
-    let names = match fits_one_script(limits) {
-        true => Names::Locals,
-        false => Names::InATable,
-    };
     let (mut all, mut number, mut key) = (Vec::new(), 0, 0);
     for (limit, script) in (1..).zip(limits) {
         key += 1;
@@ -114,7 +76,6 @@ pub(super) fn text(limits: &[Script]) -> String {
                 key
             });
             Named {
-                names,
                 member,
                 number,
                 limit,
@@ -122,7 +83,6 @@ pub(super) fn text(limits: &[Script]) -> String {
             }
         });
         all.push(Limit {
-            names,
             members: members.collect(),
             number: limit,
             key: of_state,
@@ -143,17 +103,42 @@ pub(super) fn text(limits: &[Script]) -> String {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    text + "\n" + &wrapped(&lines(names, &all))
+    let mut lines = lines(&all);
+    if !fits_one_script(limits) {
+        lines = in_a_table(&lines);
+    }
+    text + "\n" + &wrapped(&lines)
+}
+
+/// The same lines, with the names of members and limits in a table.
+fn in_a_table(lines: &str) -> String {
+    let is_numbered = |token: &str| {
+        let name = token.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+        let number = name.rsplit_once('_').map_or("", |(_, number)| number);
+        !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+    };
+    let mut text = "local m = {}\n".to_owned();
+    for line in lines.lines() {
+        let assigned = match line.strip_prefix("local ") {
+            Some(names) if !names.contains(['=', '(']) => continue,
+            Some(assigned) => assigned,
+            None => line,
+        };
+        for token in
+            assigned.split_inclusive(|end: char| !end.is_ascii_alphanumeric() && end != '_')
+        {
+            text += if is_numbered(token) { "m." } else { "" };
+            text += token;
+        }
+        text += "\n";
+    }
+    text
 }
 
 /// The lines that name members.
-fn lines(names: Names, all: &[Limit<'_>]) -> String {
+fn lines(all: &[Limit<'_>]) -> String {
     let members = || all.iter().flat_map(|limit| &limit.members);
-    let mut text = String::new();
-    if let Names::InATable = names {
-        text += "local m = {}\n";
-    }
-    text += &arguments(names, &members().collect::<Vec<_>>());
+    let mut text = arguments(&members().collect::<Vec<_>>());
     for limit in all {
         text += &limit.read(all.len() == 1);
     }
@@ -161,14 +146,18 @@ fn lines(names: Names, all: &[Limit<'_>]) -> String {
     for named in members() {
         text += &named.ask();
     }
-    text += &refusal(all);
+    let refused = refused(all);
+    text += &format!(
+        "if not must and (op == LOOK{refused}) then\n  {}end\n",
+        reply(all, false)
+    );
     for named in members() {
         text += &named.charge();
     }
     for limit in all {
         text += &limit.write();
     }
-    text + &answer(all)
+    text + &reply(all, true)
 }
 
 /// The same lines, none of which is wider than a reader's window.
@@ -195,30 +184,17 @@ fn wrapped(lines: &str) -> String {
 }
 
 /// Reads the costs and the numbers of the members.
-fn arguments(names: Names, members: &[&Named<'_>]) -> String {
+fn arguments(members: &[&Named<'_>]) -> String {
     let all: Vec<_> = members.iter().flat_map(|named| named.arguments()).collect();
-    let mut text = assigned(
-        &format!("{}{}", names.local(), all.join(", ")),
-        &format!("unpack('<{}', ARGV[1], 17)", "d".repeat(all.len())),
-    );
+    let (names, doubles) = (all.join(", "), "d".repeat(all.len()));
+    let mut text = format!("local {names} = unpack('<{doubles}', ARGV[1], 17)\n");
     let admitted: Vec<_> = members.iter().flat_map(|named| named.admitted()).collect();
     if !admitted.is_empty() {
-        let all = admitted.join(", ");
-        let doubles = "d".repeat(admitted.len());
-        text += &names.declared(&all);
-        text += "if op == SETTLE then\n  ";
-        text += &assigned(&all, &format!("unpack('<{doubles}', ARGV[2])"));
-        text += "end\n";
+        let (names, doubles) = (admitted.join(", "), "d".repeat(admitted.len()));
+        text += &format!("local {names}\n");
+        text += &format!("if op == SETTLE then\n  {names} = unpack('<{doubles}', ARGV[2])\nend\n");
     }
     text
-}
-
-/// An assignment, in two lines if it is long.
-fn assigned(names: &str, values: &str) -> String {
-    match names.len() + values.len() {
-        0..90 => format!("{names} = {values}\n"),
-        _ => format!("{names} =\n    {values}\n"),
-    }
 }
 
 /// The format of whole numbers, of 7 bytes each: none is negative, a fraction or not a number,
@@ -234,33 +210,25 @@ impl Limit<'_> {
 
     fn read(&self, is_alone: bool) -> String {
         let (k, key, states) = (self.number, self.key, self.states());
-        let of_state = |names: String| match states.is_empty() {
-            true => names,
-            false => format!("{names}, {}", states.join(", ")),
-        };
-        let count = 3 + states.len();
-        let names = of_state(format!("last_{k}, ahead_{k}"));
-        let (mut all, mut zeros) = (names.clone(), ", 0".repeat(count - 1));
-        let mut of_members = String::new();
-        if let Names::InATable = self.names {
-            (all, zeros) = (format!("last_{k}, ahead_{k}"), ", 0, 0".to_owned());
-            of_members = format!("{} = 0{}\n", states.join(", "), ", 0".repeat(count - 4));
-        }
+        let names = [
+            vec![format!("last_{k}"), format!("ahead_{k}")],
+            states.clone(),
+        ]
+        .concat();
+        let (count, names) = (1 + names.len(), names.join(", "));
         let mut text = format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
-             local now_{k}, {all}, key_expires_at_{k} = now, now{zeros}\n\
-             {of_members}if stored_{k} then\n  \
+             local now_{k}, {names}, key_expires_at_{k} = now, now{zeros}\n\
+             if stored_{k} then\n  \
                if #stored_{k} ~= {bytes} or string.byte(stored_{k}) ~= 1 then \
                  error('{UNREADABLE} state') end\n  \
-               {unpacked}  \
+               {names}, key_expires_at_{k} = unpack('<{whole}', stored_{k}, 2)\n  \
                if math.max({names}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
                now_{k}, ahead_{k} = catch_up(KEYS[{key}], last_{k}, ahead_{k}, key_expires_at_{k})\n\
              end\n",
+            zeros = ", 0".repeat(count - 1),
             bytes = 1 + 7 * count,
-            unpacked = assigned(
-                &format!("{names}, key_expires_at_{k}"),
-                &format!("unpack('<{}', stored_{k}, 2)", whole(count)),
-            ),
+            whole = whole(count),
         );
         if is_alone {
             text += "if op == TAKE_BACK then now_1 = last_1 end\n\
@@ -310,7 +278,7 @@ impl Limit<'_> {
 
 impl Named<'_> {
     fn name(&self, name: &str) -> String {
-        self.names.name(name, self.number)
+        format!("{name}_{}", self.number)
     }
 
     fn names<'n>(&self, names: impl IntoIterator<Item = &'n &'static str>) -> Vec<String> {
@@ -397,10 +365,7 @@ impl Named<'_> {
             return String::new();
         }
         let (rule, others) = (self.name("rule"), ["...".to_owned()]);
-        let head = format!(
-            "{}function {rule}(last, now, cost, must, ...)\n",
-            self.names.local()
-        );
+        let head = format!("local function {rule}(last, now, cost, must, ...)\n");
         match self.list {
             Some(_) => {
                 let charge = self.call("", "now, cost", &others);
@@ -496,8 +461,7 @@ impl Named<'_> {
             let ask = format!("now_{k}, {cost}, {}", self.beside());
             let state = self.names(&*self.member.state);
             let names = [vec![fits.clone()], self.told()].concat().join(", ");
-            let local = self.names.local();
-            text += &format!("{local}{names} =\n  {}\n", self.call("_ask", &ask, &state));
+            text += &format!("local {names} =\n  {}\n", self.call("_ask", &ask, &state));
             if self.member.in_shadow {
                 text += &refused;
             }
@@ -505,12 +469,10 @@ impl Named<'_> {
         }
         let ends = self.name("ends");
         if self.member.in_shadow {
-            let (local, called) = (self.names.local(), self.called());
-            text += &format!("{local}{fits} = {called}\n{refused}");
-            text += &format!("{}_, {}\n", self.names.declared(&ends), self.charged());
+            text += &format!("local {fits} = {}\n{refused}", self.called());
+            text += &format!("local {ends}\n_, {}\n", self.charged());
         } else {
-            text += &self.names.declared(&format!("{fits}, {ends}"));
-            text += &format!("{fits}, {}\n", self.charged());
+            text += &format!("local {fits}, {ends}\n{fits}, {}\n", self.charged());
         }
         text
     }
@@ -526,8 +488,7 @@ impl Named<'_> {
         if self.list.is_none() {
             return String::new();
         }
-        let mut text = self.names.declared(&self.name("ends"));
-        text += &format!("_, {}\n", self.charged());
+        let mut text = format!("local {}\n_, {}\n", self.name("ends"), self.charged());
         if self.member.settled {
             let state = self.names(&*self.member.state);
             let ask = format!("now_{}, 0, {}", self.limit, self.beside());
@@ -538,62 +499,40 @@ impl Named<'_> {
     }
 }
 
-/// Which members have room, a bit for each.
-fn bits(all: &[Limit<'_>]) -> String {
+/// Whether a member refuses, for a condition.
+fn refused(all: &[Limit<'_>]) -> String {
     let members = all.iter().flat_map(|limit| &limit.members);
-    let bits = members.map(|named| {
-        let bit = 1_u64 << (named.number - 1);
-        format!("({} and {bit} or 0)", named.name("fits"))
-    });
-    bits.collect::<Vec<_>>().join(" + ")
-}
-
-/// Answers what is not charged: with what is stored.
-fn refusal(all: &[Limit<'_>]) -> String {
-    let members = || all.iter().flat_map(|limit| &limit.members);
-    let fits: Vec<_> = members()
-        .filter(|named| !named.member.in_shadow)
-        .map(|named| named.name("fits"))
-        .collect();
-    let refuses = match &*fits {
+    let counted = members.filter(|named| !named.member.in_shadow);
+    let fits: Vec<_> = counted.map(|named| named.name("fits")).collect();
+    match &*fits {
         [] => String::new(),
         [only] => format!(" or not {only}"),
         fits => format!(" or not ({})", fits.join(" and ")),
-    };
-    let mut numbers = vec!["0".to_owned(), bits(all)];
-    numbers.extend(members().flat_map(Named::told));
-    let mut stored = String::new();
-    for Limit { number: k, .. } in all {
-        numbers.extend([format!("now + ahead_{k}"), format!("#(stored_{k} or '')")]);
-        stored += &format!(" .. (stored_{k} or '')");
     }
-    let format = format!("B{}", whole(numbers.len() - 1));
-    format!(
-        "if not must and (op == LOOK{refuses}) then\n  \
-           return pack('<{format}', {}){stored}\n\
-         end\n",
-        numbers.join(", ")
-    )
 }
 
-/// Answers what is charged: with what is written.
-fn answer(all: &[Limit<'_>]) -> String {
+/// Answers: with what is written if it is charged, else with what is stored.
+fn reply(all: &[Limit<'_>], charged: bool) -> String {
     let members = || all.iter().flat_map(|limit| &limit.members);
-    let values: Vec<_> = (all.iter())
-        .map(|limit| format!("value_{}", limit.number))
-        .collect();
-    let mut others = vec!["now".to_owned()];
-    others.extend(
-        members()
-            .filter(|named| named.member.settled)
-            .flat_map(Named::told),
-    );
-    if members().any(|named| named.member.in_shadow) {
-        others.push(bits(all));
+    let bits = members().map(|named| {
+        let bit = 1_u64 << (named.number - 1);
+        format!("({} and {bit} or 0)", named.name("fits"))
+    });
+    let bits = bits.collect::<Vec<_>>().join(" + ");
+    let mut numbers = vec![u8::from(charged).to_string(), bits];
+    let told = members().filter(|named| !charged || named.member.settled);
+    numbers.extend(told.flat_map(Named::told));
+    let mut values = String::new();
+    for Limit { number: k, .. } in all {
+        let value = match charged {
+            true => format!("value_{k}"),
+            false => format!("(stored_{k} or '')"),
+        };
+        numbers.extend([format!("now + ahead_{k}"), format!("#{value}")]);
+        values += &format!(" .. {value}");
     }
-    let format = whole(others.len());
-    let (values, others) = (values.join(" .. "), others.join(", "));
-    format!("return {values} .. pack('<{format}', {others})\n")
+    let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
+    format!("return pack('<B{format}', {numbers}){values}\n")
 }
 
 #[cfg(test)]

@@ -5,13 +5,12 @@
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
 --          each member its cost and its numbers
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the values that the charge replied
+--          the admission left. To TAKE_BACK: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
 --          member, key_expires_at
--- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
---          with a shadow, a bit for each member that had room
---          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
---          a list, of each limit its time and the bytes of its value; the values
+-- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
+--          members say of a list (charged: those that hold), of each limit its time and the bytes of
+--          its value; the values: as they are stored, or if it is charged without key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
@@ -247,8 +246,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
 end
 
 local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
-  cost_3, units_3, slot_3, span_3 =
-    unpack('<ddddddddddddd', ARGV[1], 17)
+  cost_3, units_3, slot_3, span_3 = unpack('<ddddddddddddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
 if stored_1 then
@@ -263,8 +261,7 @@ local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3,
 if stored_2 then
   if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
   last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3,
-    key_expires_at_2 =
-    unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
+    key_expires_at_2 = unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
   if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
     last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
   now_2, ahead_2 = catch_up(KEYS[2], last_2, ahead_2, key_expires_at_2)
@@ -295,4 +292,5 @@ local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2,
   total_3, first_slot_3, first_total_3, last_slot_3)
 write(stored_2, value_2, now_2, ahead_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2],
   KEYS[3])
-return value_1 .. value_2 .. pack('<I7', now)
+return pack('<BI7I7I7I7I7', 1, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
+  now + ahead_1, #value_1, now + ahead_2, #value_2) .. value_1 .. value_2

@@ -5,13 +5,12 @@
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
 --          each member its cost and its numbers
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the values that the charge replied
+--          the admission left. To TAKE_BACK: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
 --          member, key_expires_at
--- Reply    charged: the values without key_expires_at; now; what members that hold say of a list;
---          with a shadow, a bit for each member that had room
---          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
---          a list, of each limit its time and the bytes of its value; the values
+-- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
+--          members say of a list (charged: those that hold), of each limit its time and the bytes of
+--          its value; the values: as they are stored, or if it is charged without key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
@@ -92,4 +91,4 @@ if not must and (op == LOOK or not fits_1) then
 end
 local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, start_1, used_1)
 write(stored_1, value_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
-return value_1 .. pack('<I7', now)
+return pack('<BI7I7I7', 1, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1
