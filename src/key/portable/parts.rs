@@ -247,7 +247,8 @@ fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
         if index > 0 {
             bytes.push(b':');
         }
-        push_hex(bytes, group);
+        // Writing to memory does not fail.
+        let _ = write!(bytes, "{group:x}");
     }
     if zeros.end == groups.len() {
         bytes.push(b':');
@@ -266,13 +267,4 @@ fn longest_zeros(groups: &[u16; 8]) -> Range<usize> {
         }
     }
     longest
-}
-
-fn push_hex(bytes: &mut Vec<u8>, group: u16) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-    let most = group.checked_ilog2().unwrap_or(0) / 4;
-    for digit in (0..=most).rev() {
-        bytes.push(DIGITS[usize::from((group >> (digit * 4)) & 15)]);
-    }
 }
