@@ -1,13 +1,13 @@
 //! What the observer of a limiter is told.
 
-use std::time::Duration;
+use std::{cell::LazyCell, time::Duration};
 
 use crate::{
     algorithm::Limit,
     decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
-    observe::{Event, Observe, OfCall, Outcome},
+    observe::{Event, Observe, Outcome},
     store::{AsKey, Verdict},
 };
 
@@ -100,7 +100,7 @@ impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
             || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
         observer.observe(&Event {
             cost: self.cost,
-            key: Some(&OfCall::new(self.key, self.waited)),
+            key: Some(&LazyCell::new(|| self.key.to_owned())),
             decision: decision
                 .as_ref()
                 .map(|decision| decision as &dyn Fn() -> Decision),
@@ -109,6 +109,7 @@ impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
             is_delayed,
             store_time: self.store_time,
+            waited: self.waited,
             ..Event::uncounted(outcome)
         });
     }

@@ -1,6 +1,6 @@
 //! The event of one request, or of one call of a limiter, as an observer sees it.
 
-use std::{cell::OnceCell, fmt, time::Duration};
+use std::{cell::LazyCell, fmt, time::Duration};
 
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -78,13 +78,10 @@ impl fmt::Display for Outcome {
 /// Reports each policy in shadow, and whether it would have refused.
 pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
 
-/// The key that the store was asked about: a request's own, or [that of a limiter's call](OfCall).
+/// The key that the store was asked about: a request's own, or that of a limiter's call, whose
+/// owned form is made when it is first read.
 pub(crate) trait EventKey<K> {
     fn key(&self) -> &K;
-
-    fn waited(&self) -> Option<Duration> {
-        None
-    }
 }
 
 impl<K> EventKey<K> for K {
@@ -94,30 +91,9 @@ impl<K> EventKey<K> for K {
     }
 }
 
-/// The key of a limiter's call, in a borrowed form. The owned key is made when it is first read.
-pub(crate) struct OfCall<'a, Q: ?Sized, K> {
-    named: &'a Q,
-    key: OnceCell<K>,
-    waited: Option<Duration>,
-}
-
-impl<'a, Q: ?Sized, K> OfCall<'a, Q, K> {
-    pub(crate) fn new(named: &'a Q, waited: Option<Duration>) -> Self {
-        Self {
-            named,
-            key: OnceCell::new(),
-            waited,
-        }
-    }
-}
-
-impl<Q: ToOwned<Owned = K> + ?Sized, K> EventKey<K> for OfCall<'_, Q, K> {
+impl<K, F: FnOnce() -> K> EventKey<K> for LazyCell<K, F> {
     fn key(&self) -> &K {
-        self.key.get_or_init(|| self.named.to_owned())
-    }
-
-    fn waited(&self) -> Option<Duration> {
-        self.waited
+        self
     }
 }
 
@@ -139,6 +115,7 @@ pub struct Event<'a, K> {
     /// Whether it is admitted, and is delayed or has waited: known without making the decision.
     pub(crate) is_delayed: bool,
     pub(crate) store_time: Option<Duration>,
+    pub(crate) waited: Option<Duration>,
 }
 
 impl<'a, K> Event<'a, K> {
@@ -154,6 +131,7 @@ impl<'a, K> Event<'a, K> {
             passes: true,
             is_delayed: false,
             store_time: None,
+            waited: None,
         }
     }
 
@@ -200,7 +178,7 @@ impl<'a, K> Event<'a, K> {
     #[cfg(any(feature = "local", feature = "redis", feature = "metrics"))]
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
-            true => (self.is_delayed).then(|| self.waited().unwrap_or_else(|| decision.delay())),
+            true => (self.is_delayed).then(|| self.waited.unwrap_or_else(|| decision.delay())),
             false => decision.retry_after(),
         }
     }
@@ -265,7 +243,7 @@ impl<'a, K> Event<'a, K> {
     /// [turn](Decision::delay). `None` if nothing waited, and always in a layer, which reports a
     /// request before its delay.
     pub fn waited(&self) -> Option<Duration> {
-        self.key.and_then(EventKey::waited)
+        self.waited
     }
 }
 
@@ -279,7 +257,7 @@ impl<K: fmt::Debug> fmt::Debug for Event<'_, K> {
             .field("decision", &self.decision())
             .field("error", &self.error)
             .field("store_time", &self.store_time)
-            .field("waited", &self.waited())
+            .field("waited", &self.waited)
             .finish()
     }
 }

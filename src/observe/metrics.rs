@@ -101,7 +101,10 @@ struct Handles {
     /// One for each of [`DECIDED`].
     decided: [Decided; DECIDED.len()],
     debited_units: Counter,
-    policies: CountersByPolicy,
+    /// The counters of the first policies, by name. A slot that is taken is never freed, so that
+    /// they are read without a lock.
+    policies: [OnceLock<(String, PolicyCounters)>; MAX_POLICIES],
+    other_policies: OnceLock<PolicyCounters>,
 }
 
 /// The counters of requests with the same decision.
@@ -125,7 +128,8 @@ impl Metrics {
             requests,
             decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
             debited_units: units(&limit, Outcome::Debited.name()),
-            policies: CountersByPolicy::new(),
+            policies: [const { OnceLock::new() }; MAX_POLICIES],
+            other_policies: OnceLock::new(),
             limit,
         };
         Self {
@@ -167,7 +171,10 @@ impl<K> Observe<K> for Metrics {
             Outcome::Admitted => ADMITTED,
             Outcome::Refused => REFUSED,
             Outcome::ShadowRefused => SHADOW_REFUSED,
-            Outcome::Degraded => degraded(event),
+            Outcome::Degraded => match event.decision() {
+                Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,
+                _ => DEGRADED,
+            },
             Outcome::Debited => {
                 handles.debited_units.increment(event.cost().into());
                 return self.record_store_time(event);
@@ -204,14 +211,6 @@ impl<K> Observe<K> for Metrics {
     }
 }
 
-/// The index in [`DECIDED`] of a decision in the store's place.
-fn degraded<K>(event: &Event<'_, K>) -> usize {
-    match event.decision() {
-        Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,
-        _ => DEGRADED,
-    }
-}
-
 impl Metrics {
     #[inline]
     fn record_store_time<K>(&self, event: &Event<'_, K>) {
@@ -231,16 +230,26 @@ impl Handles {
         }
     }
 
+    /// The counters of a policy, which are made if it is new.
     #[inline]
     fn counters(&self, policy: &PolicyDecision) -> &PolicyCounters {
-        self.policies.of(policy.policy(), |name| {
-            DECIDED.map(|outcome| {
-                counter!(
-                    POLICY_REQUESTS,
-                    "limit" => self.limit.clone(), "policy" => name.to_owned(),
-                    "outcome" => outcome
-                )
-            })
+        let name = policy.policy();
+        for slot in &self.policies {
+            let (known, counters) = slot.get_or_init(|| (name.to_owned(), self.new_counters(name)));
+            if known == name {
+                return counters;
+            }
+        }
+        self.other_policies.get_or_init(|| self.new_counters(OTHER))
+    }
+
+    #[cold]
+    fn new_counters(&self, policy: &str) -> PolicyCounters {
+        DECIDED.map(|outcome| {
+            counter!(
+                POLICY_REQUESTS,
+                "limit" => self.limit.clone(), "policy" => policy.to_owned(), "outcome" => outcome
+            )
         })
     }
 }
@@ -273,49 +282,11 @@ fn describe() {
     );
 }
 
-/// The counters of the policies by name. A slot that is taken is never freed, so that they are read
-/// without a lock.
-struct CountersByPolicy {
-    slots: [OnceLock<Box<NamedCounters>>; MAX_POLICIES],
-    other: OnceLock<PolicyCounters>,
-}
-
-struct NamedCounters {
-    name: String,
-    counters: PolicyCounters,
-}
-
 /// One for each of [`DECIDED`].
 type PolicyCounters = [Counter; DECIDED.len()];
 
 /// The first policies, which have counters of their own.
 const MAX_POLICIES: usize = 100;
-
-impl CountersByPolicy {
-    const fn new() -> Self {
-        Self {
-            slots: [const { OnceLock::new() }; MAX_POLICIES],
-            other: OnceLock::new(),
-        }
-    }
-
-    /// The counters of the policy of this name, which are made if it is new.
-    fn of(&self, name: &str, make: impl Fn(&str) -> PolicyCounters) -> &PolicyCounters {
-        let new = || {
-            Box::new(NamedCounters {
-                name: name.to_owned(),
-                counters: make(name),
-            })
-        };
-        for slot in &self.slots {
-            let named = slot.get_or_init(new);
-            if named.name == name {
-                return &named.counters;
-            }
-        }
-        self.other.get_or_init(|| make(OTHER))
-    }
-}
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

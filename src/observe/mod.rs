@@ -110,4 +110,3 @@ pub use self::{
 };
 #[cfg(feature = "metrics")]
 pub use self::{metrics::Metrics, usage::StoreUsage};
-pub(crate) use event::OfCall;
