@@ -20,6 +20,7 @@ pub(super) const IPV4_IN_IPV6: [Ipv6Addr; 3] = [
 ];
 
 /// The IPv4 address inside one of [those blocks](IPV4_IN_IPV6); any other address unchanged.
+#[inline]
 pub(super) fn canonical(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) => embedded_ipv4(v6).map_or(ip, IpAddr::V4),
@@ -50,6 +51,7 @@ impl Ipv6Prefix {
     }
 
     /// The key for a canonical address: masked if it is IPv6.
+    #[inline]
     pub(super) fn mask(self, canonical: IpAddr) -> IpAddr {
         match canonical {
             IpAddr::V4(_) => canonical,
@@ -62,63 +64,12 @@ impl Ipv6Prefix {
 }
 
 /// The canonical address of the peer of the request's connection.
+// All of this is inlined for speed: a function that returns an `IpAddr` writes it in pieces, and
+// its caller reads it in other pieces, for which the processor waits.
+#[inline]
 pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
     let address = peer_address(extensions).ok_or_else(missing_peer)?;
     Ok(canonical(address.ip()))
-}
-
-/// The same address, masked: the key of the peer.
-#[inline]
-pub(super) fn peer_key(extensions: &Extensions, prefix: Ipv6Prefix) -> Result<IpAddr, MissingKey> {
-    let octets = peer_key_octets(extensions, prefix).ok_or_else(missing_peer)?;
-    Ok(octets.address())
-}
-
-/// The octets of an address, in two numbers; those of an IPv4 address are in the first.
-///
-/// For speed: a function that returns an `IpAddr` writes it in pieces, and its caller reads it in
-/// other pieces, for which the processor waits. A layer without fields takes a tenth less time so
-/// (bench `layer`, "off").
-struct Octets {
-    is_v4: bool,
-    numbers: [u64; 2],
-}
-
-impl Octets {
-    fn of(address: IpAddr) -> Self {
-        let numbers = match address {
-            IpAddr::V4(v4) => [u32::from_le_bytes(v4.octets()).into(), 0],
-            IpAddr::V6(v6) => {
-                let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = v6.octets();
-                let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-                [first, u64::from_le_bytes([i, j, k, l, m, n, o, p])]
-            }
-        };
-        Self {
-            is_v4: address.is_ipv4(),
-            numbers,
-        }
-    }
-
-    #[inline]
-    fn address(&self) -> IpAddr {
-        let [first, second] = self.numbers.map(u64::to_le_bytes);
-        if self.is_v4 {
-            let [a, b, c, d, ..] = first;
-            return IpAddr::V4(Ipv4Addr::new(a, b, c, d));
-        }
-        let mut octets = [0; 16];
-        octets[..8].copy_from_slice(&first);
-        octets[8..].copy_from_slice(&second);
-        IpAddr::V6(Ipv6Addr::from(octets))
-    }
-}
-
-#[inline(never)]
-fn peer_key_octets(extensions: &Extensions, prefix: Ipv6Prefix) -> Option<Octets> {
-    let address = peer_address(extensions)?;
-    let key = prefix.mask(canonical(address.ip()));
-    Some(Octets::of(key))
 }
 
 /// The rejection if the server has not put the peer into the extensions, which is a mistake in its
@@ -146,6 +97,7 @@ fn log_missing_peer() {
     });
 }
 
+#[inline]
 fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     #[cfg(feature = "axum")]
     if let Some(axum::extract::ConnectInfo(address)) = extensions.get() {
@@ -170,6 +122,7 @@ fn peer_address(extensions: &Extensions) -> Option<&SocketAddr> {
     None
 }
 
+#[inline]
 fn embedded_ipv4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
     const LAST_32: u128 = u32::MAX as u128;
 

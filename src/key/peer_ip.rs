@@ -139,7 +139,8 @@ impl<B> KeyExtractor<Request<B>> for PeerIp {
 
     #[inline]
     fn extract(&self, request: &Request<B>) -> Result<Option<IpAddr>, MissingKey> {
-        address::peer_key(request.extensions(), self.prefix).map(Some)
+        let peer = address::peer(request.extensions())?;
+        Ok(Some(self.prefix.mask(peer)))
     }
 }
 
