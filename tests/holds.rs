@@ -126,7 +126,7 @@ async fn the_end_knows_that_the_service_failed_and_what_it_says_is_charged() {
         let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
         let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
             .cost(6)
-            .settle_at_end(move |end: &End<'_>| {
+            .settle_at_end(move |end: &End| {
                 assert!(end.service_failed() && !end.is_complete());
                 assert_eq!((end.status().as_u16(), end.bytes()), (500, 0));
                 assert!(end.headers().is_empty() && end.trailers().is_none());
@@ -142,7 +142,7 @@ async fn the_end_knows_that_the_service_failed_and_what_it_says_is_charged() {
 
 #[tokio::test]
 async fn a_service_that_is_dropped_or_panics_keeps_its_hold_and_nobody_is_told() {
-    let told = |_: &End<'_>| -> u32 { panic!("there is no end") };
+    let told = |_: &End| -> u32 { panic!("there is no end") };
     let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
         .cost(3)
         .settle_at_end(told);
@@ -385,7 +385,7 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
     let ends = Arc::clone(&seen);
     let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
         .cost(2)
-        .settle_at_end(move |end: &End<'_>| {
+        .settle_at_end(move |end: &End| {
             assert!(end.duration() >= PAUSE);
             assert_eq!(end.status(), StatusCode::PARTIAL_CONTENT);
             assert_eq!(end.headers()["x-field"], "7");
@@ -443,8 +443,7 @@ async fn a_request_that_costs_nothing_holds_nothing() {
 
 #[tokio::test]
 async fn a_body_that_settles_says_of_itself_what_the_inner_one_says() {
-    let limit =
-        RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End<'_>| 1);
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End| 1);
     let inner = service_fn(async |_: Request<Body>| {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
     });
@@ -460,8 +459,7 @@ async fn a_body_that_settles_says_of_itself_what_the_inner_one_says() {
 
 #[test]
 fn a_service_that_settles_at_the_end_is_ready_when_the_inner_one_is() {
-    let limit =
-        RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End<'_>| 1);
+    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End| 1);
     let inner =
         service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::empty())));
     let mut service = limit.layer(ConcurrencyLimit::new(inner, 0));

@@ -195,7 +195,7 @@ async fn a_body_that_is_whole_in_memory_has_ended_unless_it_is_settled_at_its_en
     assert_eq!(taken(&limit), 0);
     drop(response);
 
-    let until_sent = limit.clone().settle_at_end(|_: &End<'_>| 0);
+    let until_sent = limit.clone().settle_at_end(|_: &End| 0);
     let response = until_sent.layer(inner).oneshot(request()).await.unwrap();
     assert_eq!(taken(&limit), 1);
     response.into_body().collect().await.unwrap();
@@ -324,7 +324,7 @@ async fn beside_what_is_settled_a_handler_settles_and_stays_in_flight() {
     drop(response);
     assert_eq!(left(), [2, 850]);
 
-    let at_end = limit.clone().settle_at_end(|end: &End<'_>| end.kib());
+    let at_end = limit.clone().settle_at_end(|end: &End| end.kib());
     let app: Router = Router::new()
         .route("/", get(async || "hello"))
         .layer(at_end);

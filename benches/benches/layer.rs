@@ -139,7 +139,7 @@ fn services() -> Vec<(&'static str, Serve)> {
         ),
         (
             "  settled at its end",
-            reads(held().settle_at_end(|end: &End<'_>| end.kib()).layer(Word)),
+            reads(held().settle_at_end(|end: &End| end.kib()).layer(Word)),
         ),
     ]
 }

@@ -20,11 +20,11 @@ use super::{Around, Settle};
 
 /// How a response has ended, for
 /// [`settle_at_end`](crate::RateLimitLayer::settle_at_end).
-#[derive(Clone, Copy)]
-pub struct End<'a> {
+#[derive(Clone)]
+pub struct End {
     status: StatusCode,
-    headers: &'a HeaderMap,
-    trailers: Option<&'a HeaderMap>,
+    headers: HeaderMap,
+    trailers: Option<HeaderMap>,
     bytes: u64,
     duration: Duration,
     held: u32,
@@ -41,20 +41,20 @@ enum How {
     ServiceFailed,
 }
 
-impl<'a> End<'a> {
+impl End {
     /// The status of the response; 500 if the inner service [failed](Self::service_failed).
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
     /// The header fields of the response, as the inner service answered it.
-    pub fn headers(&self) -> &'a HeaderMap {
-        self.headers
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// The trailers, if there were any, such as a gRPC status.
-    pub fn trailers(&self) -> Option<&'a HeaderMap> {
-        self.trailers
+    pub fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
     }
 
     /// How many bytes of the body the server has taken to send.
@@ -98,7 +98,7 @@ impl<'a> End<'a> {
     /// let kib = TokenBucket::new(Quota::per_hour(1_000)).settled();
     /// let limit = RateLimitLayer::new(kib, LocalStore::new(), Global)
     ///     .cost(100)
-    ///     .settle_at_end(|end: &End<'_>| match end.service_failed() {
+    ///     .settle_at_end(|end: &End| match end.service_failed() {
     ///         true => end.held(),
     ///         false => end.kib(),
     ///     });
@@ -115,7 +115,7 @@ impl<'a> End<'a> {
     }
 }
 
-impl fmt::Debug for End<'_> {
+impl fmt::Debug for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("End")
             .field("status", &self.status)
@@ -130,13 +130,7 @@ impl fmt::Debug for End<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct SettledAtEnd<F>(pub(super) F);
 
-impl<Res, F> Settle<Res> for SettledAtEnd<F> {
-    const IS_ASKED: bool = false;
-
-    fn spent(&self, _response: &Res) -> u32 {
-        0
-    }
-}
+impl<Res, F> Settle<Res> for SettledAtEnd<F> {}
 
 impl<Svc, F: Clone> Around<Svc> for SettledAtEnd<F> {
     type Service = SettlingService<Svc, F>;
@@ -157,7 +151,7 @@ pub struct SettlingService<Svc, F> {
 impl<Svc, F, ReqB, ResB> Service<Request<ReqB>> for SettlingService<Svc, F>
 where
     Svc: Service<Request<ReqB>, Response = Response<ResB>>,
-    F: Fn(&End<'_>) -> u32 + Clone,
+    F: Fn(&End) -> u32 + Clone,
     ResB: Body,
 {
     type Response = Response<SettledBody<ResB, F>>;
@@ -195,7 +189,7 @@ pin_project! {
 impl<Fut, F, B, E> Future for SettlingFuture<Fut, F>
 where
     Fut: Future<Output = Result<Response<B>, E>>,
-    F: Fn(&End<'_>) -> u32,
+    F: Fn(&End) -> u32,
     B: Body,
 {
     type Output = Result<Response<SettledBody<B, F>>, E>;
@@ -204,25 +198,31 @@ where
         let this = self.project();
         let answer = ready!(this.future.poll(cx));
         let settling = this.settling.take();
-        let settling = settling.map(|(hold, spent, since)| Settling {
-            hold,
-            spent,
-            since,
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            headers: HeaderMap::new(),
-            trailers: None,
-            bytes: 0,
-        });
+        let settling = |status, headers| {
+            let (hold, spent, since) = settling?;
+            let end = End {
+                status,
+                headers,
+                trailers: None,
+                bytes: 0,
+                duration: Duration::ZERO,
+                held: hold.held(),
+                how: How::ServiceFailed,
+            };
+            Some(Settling {
+                hold,
+                spent,
+                since,
+                end,
+            })
+        };
         Poll::Ready(match answer {
             Ok(response) => {
-                let settling = settling.map(|settling| Settling {
-                    status: response.status(),
-                    headers: response.headers().clone(),
-                    ..settling
-                });
+                let settling = settling(response.status(), response.headers().clone());
                 Ok(response.map(|inner| SettledBody { inner, settling }))
             }
             Err(error) => {
+                let settling = settling(StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new());
                 if let Some(settling) = settling {
                     settling.settle(How::ServiceFailed);
                 }
@@ -237,14 +237,14 @@ pin_project! {
     pub struct SettledBody<B, F>
     where
         B: Body,
-        F: Fn(&End<'_>) -> u32,
+        F: Fn(&End) -> u32,
     {
         #[pin]
         inner: B,
         settling: Option<Settling<F>>,
     }
 
-    impl<B: Body, F: Fn(&End<'_>) -> u32> PinnedDrop for SettledBody<B, F> {
+    impl<B: Body, F: Fn(&End) -> u32> PinnedDrop for SettledBody<B, F> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if let Some(settling) = this.settling.take() {
@@ -260,29 +260,19 @@ struct Settling<F> {
     hold: Hold,
     spent: F,
     since: Instant,
-    status: StatusCode,
-    headers: HeaderMap,
-    trailers: Option<HeaderMap>,
-    bytes: u64,
+    end: End,
 }
 
-impl<F: Fn(&End<'_>) -> u32> Settling<F> {
-    fn settle(self, how: How) {
-        let spent = (self.spent)(&End {
-            status: self.status,
-            headers: &self.headers,
-            trailers: self.trailers.as_ref(),
-            bytes: self.bytes,
-            duration: self.since.elapsed(),
-            held: self.hold.held(),
-            how,
-        });
+impl<F: Fn(&End) -> u32> Settling<F> {
+    fn settle(mut self, how: How) {
+        self.end.duration = self.since.elapsed();
+        self.end.how = how;
         // The settlement goes on without being awaited.
-        drop(self.hold.settle(spent));
+        drop(self.hold.settle((self.spent)(&self.end)));
     }
 }
 
-impl<B: Body, F: Fn(&End<'_>) -> u32> Body for SettledBody<B, F> {
+impl<B: Body, F: Fn(&End) -> u32> Body for SettledBody<B, F> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -295,10 +285,9 @@ impl<B: Body, F: Fn(&End<'_>) -> u32> Body for SettledBody<B, F> {
         match (&frame, &mut *this.settling) {
             (Some(Ok(frame)), Some(settling)) => {
                 let len = frame.data_ref().map_or(0, Buf::remaining);
-                settling.bytes = settling.bytes.saturating_add(len as u64);
-                if let Some(trailers) = frame.trailers_ref() {
-                    settling.trailers = Some(trailers.clone());
-                }
+                let end = &mut settling.end;
+                end.bytes = end.bytes.saturating_add(len as u64);
+                end.trailers = frame.trailers_ref().cloned().or(end.trailers.take());
             }
             (end, settling) => {
                 if let Some(settling) = settling.take() {
@@ -322,7 +311,7 @@ impl<B: Body, F: Fn(&End<'_>) -> u32> Body for SettledBody<B, F> {
     }
 }
 
-impl<B: FromBytes + Body, F: Fn(&End<'_>) -> u32> FromBytes for SettledBody<B, F> {
+impl<B: FromBytes + Body, F: Fn(&End) -> u32> FromBytes for SettledBody<B, F> {
     fn from_bytes(bytes: Bytes) -> Self {
         Self {
             inner: B::from_bytes(bytes),
@@ -337,7 +326,7 @@ impl<B: FromBytes + Body, F: Fn(&End<'_>) -> u32> FromBytes for SettledBody<B, F
     }
 }
 
-impl<B: Body + fmt::Debug, F: Fn(&End<'_>) -> u32> fmt::Debug for SettledBody<B, F> {
+impl<B: Body + fmt::Debug, F: Fn(&End) -> u32> fmt::Debug for SettledBody<B, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SettledBody")
             .field("inner", &self.inner)

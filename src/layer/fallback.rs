@@ -23,10 +23,11 @@ use crate::{
 )]
 pub trait Fallback<Req, K: Key> {
     /// Whether it charges what the store admits, too.
-    const MIRRORS_CHARGES: bool;
+    const MIRRORS_CHARGES: bool = false;
 
     /// Charges a request that the store has admitted.
-    fn mirror_charge(&self, request: &Req, key: &K, cost: u32);
+    #[inline]
+    fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
 
     /// Decides in the place of a store that failed.
     fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead;
@@ -45,11 +46,6 @@ pub enum Instead {
 // Without this the compiler's message would not mention limiters.
 #[diagnostic::do_not_recommend]
 impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
-    const MIRRORS_CHARGES: bool = false;
-
-    #[inline]
-    fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
-
     fn decide_instead(&self, error: &StoreError, _request: &Req, _key: &K, _cost: u32) -> Instead {
         match store_error::admits(self, error) {
             true => Instead::Pass,

@@ -1,46 +1,31 @@
 //! How many requests may wait in a layer at the same time.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The maximum of requests that wait for their turns, of all keys together; clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MaxWaiting(Option<Arc<Counter>>);
-
-#[derive(Debug)]
-struct Counter {
-    max: usize,
-    waiting: AtomicUsize,
-}
+pub(super) struct MaxWaiting(Option<Arc<Semaphore>>);
 
 /// Lets one request wait, until it is dropped.
 #[derive(Debug)]
-pub struct WaitPermit(Option<Arc<Counter>>);
+pub struct WaitPermit(
+    #[expect(dead_code, reason = "it is only dropped")] Option<OwnedSemaphorePermit>,
+);
 
 impl MaxWaiting {
     pub(super) fn new(max: usize) -> Self {
-        let waiting = AtomicUsize::new(0);
-        Self(Some(Arc::new(Counter { max, waiting })))
+        let max = max.min(Semaphore::MAX_PERMITS);
+        Self(Some(Arc::new(Semaphore::new(max))))
     }
 
     /// `None` if the maximum of requests is waiting.
     pub(super) fn permit(&self) -> Option<WaitPermit> {
-        let Some(counter) = &self.0 else {
-            return Some(WaitPermit(None));
+        let permit = match &self.0 {
+            Some(max) => Some(Arc::clone(max).try_acquire_owned().ok()?),
+            None => None,
         };
-        let one_more = |waiting| (waiting < counter.max).then_some(waiting + 1);
-        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        counter.waiting.fetch_update(set, fetch, one_more).ok()?;
-        Some(WaitPermit(Some(Arc::clone(counter))))
-    }
-}
-
-impl Drop for WaitPermit {
-    fn drop(&mut self) {
-        if let Some(counter) = &self.0 {
-            counter.waiting.fetch_sub(1, Ordering::Relaxed);
-        }
+        Some(WaitPermit(permit))
     }
 }

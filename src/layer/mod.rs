@@ -335,7 +335,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// let kib = TokenBucket::new(Quota::per_hour(1_000)).settled();
     /// let limit = RateLimitLayer::new(kib, LocalStore::new(), Global)
     ///     .cost(100)
-    ///     .settle_at_end(|end: &End<'_>| end.kib());
+    ///     .settle_at_end(|end: &End| end.kib());
     /// let app: Router = Router::new()
     ///     .route("/", get(|| async { vec![0; 300 * 1_024] }))
     ///     .layer(limit);
@@ -354,7 +354,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         spent: Z2,
     ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>, N, W>>
     where
-        Z2: Fn(&End<'_>) -> u32,
+        Z2: Fn(&End) -> u32,
     {
         self.with(|options| options.settle(SettledAtEnd(spent)))
     }

@@ -79,17 +79,17 @@ replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, se
 )]
 pub trait Expose<Req> {
     /// Puts the decision into the request, or never makes one.
-    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision);
+    #[inline]
+    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision) {
+        let _ = (request, decision);
+    }
 }
 
 /// Handlers don't see the decision: the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hidden;
 
-impl<Req> Expose<Req> for Hidden {
-    #[inline]
-    fn expose(&self, _request: &mut Req, _decision: impl FnOnce() -> Decision) {}
-}
+impl<Req> Expose<Req> for Hidden {}
 
 /// Handlers find the [`Decision`] in the request's extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,10 +105,12 @@ impl<B> Expose<Request<B>> for Exposed {
 #[doc(hidden)]
 pub trait Settle<Res> {
     /// Whether `spent` is called: if not, the request carries its [`Hold`](crate::Hold).
-    const IS_ASKED: bool;
+    const IS_ASKED: bool = false;
 
     /// How many units the response has spent.
-    fn spent(&self, response: &Res) -> u32;
+    fn spent(&self, _response: &Res) -> u32 {
+        0
+    }
 }
 
 /// Wraps the inner service if holds are settled at the end of the body.
@@ -125,13 +127,7 @@ pub trait Around<Svc> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unsettled;
 
-impl<Res> Settle<Res> for Unsettled {
-    const IS_ASKED: bool = false;
-
-    fn spent(&self, _response: &Res) -> u32 {
-        0
-    }
-}
+impl<Res> Settle<Res> for Unsettled {}
 
 impl<Svc> Around<Svc> for Unsettled {
     type Service = Svc;

@@ -123,7 +123,7 @@ async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
         let (limiter, layer) = limited!();
         let ends = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&ends);
-        let layer = layer.settle_at_end(move |end: &End<'_>| {
+        let layer = layer.settle_at_end(move |end: &End| {
             seen.lock().unwrap().push((end.kib(), end.is_complete()));
             if end.is_complete() {
                 end.kib()
@@ -259,7 +259,7 @@ async fn a_handler_that_panics_is_charged_what_was_held_and_the_others_go_on() {
 }
 
 /// A gRPC status is in the trailers, which a stream that was dropped never had.
-fn by_status(end: &End<'_>) -> u32 {
+fn by_status(end: &End) -> u32 {
     let status = end.trailers().and_then(|it| it.get("grpc-status"));
     match status.map(http::HeaderValue::as_bytes) {
         Some(b"0") => 1,

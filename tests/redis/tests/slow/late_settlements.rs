@@ -252,7 +252,7 @@ async fn a_server_that_stops_after_the_handler_delays_no_answer_and_learns_later
     let inner = StopsTheServer(Arc::clone(&server));
     let by_hand = layer("by-hand");
     let by_head = layer("by-head").settle(|_: &Response<String>| 1);
-    let at_end = layer("at-end").settle_at_end(|_: &End<'_>| 1);
+    let at_end = layer("at-end").settle_at_end(|_: &End| 1);
     for way in ["by-hand", "by-head", "at-end"] {
         // Loads the scripts.
         let limiter = RateLimiter::new(ten(way), store.clone());
