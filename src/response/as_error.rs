@@ -86,11 +86,6 @@ impl RateLimited {
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
-
-    /// The decision, without a copy of it.
-    pub fn into_decision(self) -> Decision {
-        self.decision
-    }
 }
 
 impl fmt::Display for RateLimited {
@@ -124,11 +119,6 @@ impl KeyRejected {
     /// The answer that an HTTP caller would have got.
     pub fn rejection(&self) -> &Response<Bytes> {
         &self.rejection
-    }
-
-    /// The answer that an HTTP caller would have got, without a copy of it.
-    pub fn into_rejection(self) -> Response<Bytes> {
-        self.rejection
     }
 
     /// Its status: 400 for a missing credential, 500 for a missing peer address.
@@ -217,7 +207,6 @@ mod tests {
         assert_eq!(rejected.status(), 400);
         assert_eq!(rejected.rejection().body(), "no key");
         assert!(rejected.to_string().ends_with("(400 Bad Request)"));
-        assert_eq!(rejected.into_rejection().into_body(), "no key");
     }
 
     #[test]
