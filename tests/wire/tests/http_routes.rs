@@ -8,23 +8,17 @@ use tollgate::{
     Options, Quota, RateLimitLayer, RouteCosts,
     algorithm::FixedWindow,
     clock::ManualClock,
-    key::{Global, MatchedRoute, RouteKey},
+    key::{MatchedRoute, RouteKey},
     store::LocalStore,
 };
 use tower::Layer;
 
-type Store<K> = LocalStore<FixedWindow, K, ManualClock>;
+type Store = LocalStore<FixedWindow, RouteKey, ManualClock>;
 
-/// Two for each route, for ever: time stands still.
-fn two_by_route() -> RateLimitLayer<FixedWindow, Store<RouteKey>, MatchedRoute> {
-    let two = FixedWindow::new(Quota::per_day(2));
-    RateLimitLayer::new(two, crate::support::by_hand().1, MatchedRoute::new())
-}
-
-/// A hundred for everyone together.
-fn priced() -> RateLimitLayer<FixedWindow, Store<()>, Global, Options<RouteCosts>> {
-    let hundred = FixedWindow::new(Quota::per_day(100)).named("all");
-    RateLimitLayer::new(hundred, crate::support::by_hand().1, Global).cost(
+/// Forty units for each route, for ever, as time stands still; and what a request costs.
+fn limit() -> RateLimitLayer<FixedWindow, Store, MatchedRoute, Options<RouteCosts>> {
+    let forty = FixedWindow::new(Quota::per_day(40));
+    RateLimitLayer::new(forty, crate::support::by_hand().1, MatchedRoute::new()).cost(
         RouteCosts::new(1)
             .on("/users/{id}", 5)
             .on("/api/users/{id}", 7)
@@ -44,23 +38,58 @@ fn routes() -> Router {
         .route("/posts", get(user))
 }
 
-async fn statuses(app: Router, paths: &[&str]) -> Vec<u16> {
-    let mut client = Http1::connect(serve(app).await).await;
-    let mut statuses = Vec::new();
-    for path in paths {
-        statuses.push(client.status(path).await);
+/// The status of each answer, and what it says is left.
+async fn told(client: &mut Http1, requests: &[&str]) -> Vec<String> {
+    let mut told = Vec::new();
+    for request in requests {
+        let (method, path) = request.split_once(' ').unwrap_or(("GET", request));
+        let request = http::Request::builder().method(method).uri(path);
+        let answer = client.send(request.body(()).unwrap()).await;
+        let field = lines(&answer, "ratelimit").concat();
+        let left = field.split(';').find(|part| part.starts_with("r="));
+        told.push(format!(
+            "{} {}",
+            answer.status().as_u16(),
+            left.unwrap_or("-")
+        ));
     }
-    statuses
+    told
 }
 
-const USERS: [&str; 5] = ["/users/1", "/users/2", "/users/3", "/posts", "/users/4"];
+async fn told_by(app: Router, requests: &[&str]) -> Vec<String> {
+    told(&mut Http1::connect(serve(app).await).await, requests).await
+}
 
 #[tokio::test]
-async fn on_a_router_each_pattern_has_a_bucket() {
-    let app = routes().layer(two_by_route());
-    assert_eq!(statuses(app, &USERS).await, [200, 200, 429, 200, 429]);
-    let app = routes().route_layer(two_by_route());
-    assert_eq!(statuses(app, &USERS).await, [200, 200, 429, 200, 429]);
+async fn wherever_the_layer_is_each_pattern_has_a_bucket_and_costs_what_the_table_says() {
+    let (methods, handlers) = (limit(), limit());
+    let handler = || user.layer(handlers.clone());
+    let places = [
+        routes().layer(limit()),
+        routes().route_layer(limit()),
+        Router::new()
+            .route("/users/{id}", get(user).post(user).layer(methods.clone()))
+            .route("/free", get(user).layer(methods.clone()))
+            .route("/posts", get(user).layer(methods)),
+        Router::new()
+            .route("/users/{id}", get(handler()).post(handler()))
+            .route("/free", get(handler()))
+            .route("/posts", get(handler())),
+    ];
+    for (place, app) in places.into_iter().enumerate() {
+        let requests = [
+            ("/users/1", "200 r=35"),
+            ("POST /users/2", "200 r=15"),
+            ("/free", "200 r=40"),
+            ("/posts", "200 r=39"),
+            // Queries and encoded parameters are the same route.
+            ("/users/3?x", "200 r=10"),
+            ("/users/%31;x?b=2", "200 r=5"),
+            ("POST /users/4", "429 r=5"),
+        ];
+        let (requests, expected): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
+        assert_eq!(told_by(app, &requests).await, expected, "place {place}");
+    }
 }
 
 #[tokio::test]
@@ -74,134 +103,48 @@ async fn on_a_router_no_other_spelling_has_a_bucket_of_its_own() {
         "/nothing",
     ];
     // All of them match no route, and `Router::layer` sees those as well.
-    let app = routes().layer(two_by_route());
-    assert_eq!(statuses(app, &paths).await, [404, 404, 429, 429, 429, 429]);
+    let told = told_by(routes().layer(limit()), &paths).await;
+    assert_eq!(
+        told,
+        [39, 38, 37, 36, 35, 34].map(|left| format!("404 r={left}"))
+    );
     // `Router::route_layer` does not.
-    let app = routes().route_layer(two_by_route());
-    assert_eq!(statuses(app, &paths).await, [404; 6]);
-    // Queries and encoded parameters are the same route.
-    let paths = ["/users/1?a=1", "/users/%31", "/users/1;x?b=2"];
-    let app = routes().layer(two_by_route());
-    assert_eq!(statuses(app, &paths).await, [200, 200, 429]);
-}
-
-#[tokio::test]
-async fn on_a_method_router_or_a_handler_the_pattern_is_the_key_as_well() {
-    let limit = two_by_route();
-    let app = Router::new()
-        .route("/users/{id}", get(user).layer(limit.clone()))
-        .route("/posts", get(user).layer(limit));
-    assert_eq!(statuses(app, &USERS).await, [200, 200, 429, 200, 429]);
-
-    let limit = two_by_route();
-    let app = Router::new()
-        .route("/users/{id}", get(user.layer(limit.clone())))
-        .route("/posts", get(user.layer(limit)));
-    assert_eq!(statuses(app, &USERS).await, [200, 200, 429, 200, 429]);
+    let told = told_by(routes().route_layer(limit()), &paths).await;
+    assert_eq!(told, ["404 -"; 6]);
 }
 
 #[tokio::test]
 async fn in_a_nested_router_the_key_is_the_whole_pattern() {
-    let limit = two_by_route();
+    let limit = limit();
+    let inside = || routes().layer(limit.clone());
     let app = Router::new()
-        .nest("/a", routes().layer(limit.clone()))
-        .nest("/b", routes().layer(limit.clone()))
-        .nest_service("/c", routes().layer(limit));
+        .nest("/api", inside())
+        .nest("/b", inside())
+        .nest_service("/c", inside());
     let paths = [
-        "/a/users/1",
-        "/a/users/2",
-        "/a/users/3",
+        "/api/users/1",
+        "/api/users/2",
         "/b/users/1",
-        "/b/users/2",
-        "/b/users/3",
         "/c/users/1",
-        "/c/users/2",
-        "/c/users/3",
+        "/api/free",
     ];
-    let told = statuses(app, &paths).await;
-    assert_eq!(told, [200, 200, 429, 200, 200, 429, 200, 200, 429]);
+    // The whole pattern also has the cost; what is not in the table has the default.
+    let expected = ["200 r=33", "200 r=26", "200 r=39", "200 r=39", "200 r=39"];
+    assert_eq!(told_by(app, &paths).await, expected);
     // From outside it is the same.
-    let app = Router::new().nest("/a", routes()).nest("/b", routes());
-    let told = statuses(app.layer(two_by_route()), &paths[..6]).await;
-    assert_eq!(told, [200, 200, 429, 200, 200, 429]);
+    let app = Router::new().nest("/api", routes()).nest("/b", routes());
+    let told = told_by(app.layer(self::limit()), &paths[..3]).await;
+    assert_eq!(told, expected[..3]);
 }
 
 #[tokio::test]
 async fn outside_of_the_router_all_requests_are_one_bucket_of_default_cost() {
-    let limited = two_by_route().layer(priced().layer(routes()));
+    let limited = limit().layer(routes());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = listener.local_addr().unwrap();
     let service = ServiceExt::<Request>::into_make_service(limited);
     tokio::spawn(async move { axum::serve(listener, service).await });
     let mut client = Http1::connect(server).await;
-    for (path, status, left) in [("/users/1", 200, "99"), ("/free", 200, "98")] {
-        let answer = client.get(path).await;
-        assert_eq!(answer.status(), status);
-        let told = lines(&answer, "ratelimit")[0].to_owned();
-        assert!(told.starts_with(&format!("\"all\";r={left};")), "{told}");
-    }
-    assert_eq!(client.status("/posts").await, 429);
-}
-
-/// What each of these requests costs.
-async fn costs(app: Router, requests: &[(Method, &str)]) -> Vec<u32> {
-    let mut client = Http1::connect(serve(app).await).await;
-    let mut left: u32 = 100;
-    let mut costs = Vec::new();
-    for (method, path) in requests {
-        let request = http::Request::builder().method(method).uri(*path);
-        let answer = client.send(request.body(()).unwrap()).await;
-        let told = lines(&answer, "ratelimit")[0];
-        let told = told.split(';').find_map(|part| part.strip_prefix("r="));
-        let told: u32 = told.unwrap().parse().unwrap();
-        costs.push(left - told);
-        left = told;
-    }
-    costs
-}
-
-#[tokio::test]
-async fn a_route_costs_what_the_table_says_wherever_the_layer_is() {
-    let requests = [
-        (Method::GET, "/users/1"),
-        (Method::POST, "/users/2"),
-        (Method::GET, "/free"),
-        (Method::GET, "/posts"),
-        (Method::GET, "/users/3?x"),
-    ];
-    let expected = [5, 20, 0, 1, 5];
-    assert_eq!(costs(routes().layer(priced()), &requests).await, expected);
-    assert_eq!(
-        costs(routes().route_layer(priced()), &requests).await,
-        expected
-    );
-
-    let limit = priced();
-    let each = |limit: &RateLimitLayer<_, _, _, _>| get(user).post(user).layer(limit.clone());
-    let app = Router::new()
-        .route("/users/{id}", each(&limit))
-        .route("/free", each(&limit))
-        .route("/posts", each(&limit));
-    assert_eq!(costs(app, &requests).await, expected);
-
-    let app = Router::new()
-        .route(
-            "/users/{id}",
-            get(user.layer(limit.clone())).post(user.layer(limit.clone())),
-        )
-        .route("/free", get(user.layer(limit.clone())))
-        .route("/posts", get(user.layer(limit.clone())));
-    // The same buckets: 31 of them are gone already.
-    let mut expected = expected;
-    expected[0] += 31;
-    assert_eq!(costs(app, &requests).await, expected);
-}
-
-#[tokio::test]
-async fn a_nested_route_costs_what_its_whole_pattern_does_and_no_route_the_default() {
-    let app = Router::new().nest("/api", routes().layer(priced()));
-    let nested = [(Method::GET, "/api/users/1"), (Method::GET, "/api/free")];
-    assert_eq!(costs(app, &nested).await, [7, 1]);
-    let unmatched = [(Method::GET, "/nothing"), (Method::GET, "//users/1")];
-    assert_eq!(costs(routes().layer(priced()), &unmatched).await, [1, 1]);
+    let told = told(&mut client, &["/users/1", "/free", "POST /users/1"]).await;
+    assert_eq!(told, ["200 r=39", "200 r=38", "200 r=37"]);
 }
