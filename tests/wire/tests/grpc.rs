@@ -1,24 +1,33 @@
-//! A limit in front of gRPC servers, seen by real clients over loopback.
+//! A limit in front of gRPC servers, seen by real clients over loopback: calls and streams.
 
 use std::{net::SocketAddr, time::Duration};
 
 use crate::frames::{END_HEADERS, END_STREAM, HEADERS};
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use tokio::{net::TcpListener, time::timeout};
+use hyper_util::{
+    client::legacy::Client,
+    rt::{TokioExecutor, TokioIo},
+};
+use tokio::time::timeout;
 use tollgate::{
     LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{FixedWindow, KeyLimit, TokenBucket},
-    key::{Global, PeerIp},
+    algorithm::{KeyLimit, FixedWindow, TokenBucket},
+    key::{Global, PeerIp, Rejection, from_fn},
     store::LocalStore,
 };
 use tonic::{
     Code, Status,
+    codegen::tokio_stream,
+    metadata::MetadataValue,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_health::{
+    ServingStatus,
+    pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient},
+};
+use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 use tonic_web::{GrpcWebClientLayer, GrpcWebLayer};
 use tower::Layer;
@@ -30,10 +39,13 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// Serves tonic's health service behind the layers of a builder; says where.
 macro_rules! serve {
     ($server:expr) => {{
+        let (_reporter, health) = tonic_health::server::health_reporter();
+        serve!($server, health)
+    }};
+    ($server:expr, $health:expr) => {{
         let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = incoming.local_addr().unwrap();
-        let (_reporter, health) = tonic_health::server::health_reporter();
-        let server = $server.add_service(health);
+        let server = $server.add_service($health);
         tokio::spawn(server.serve_with_incoming(incoming));
         address
     }};
@@ -51,9 +63,19 @@ fn by_peer<A: KeyLimit>(algorithm: A) -> LocalRateLimitLayer<A, std::net::IpAddr
     RateLimitLayer::new(algorithm, LocalStore::new(), PeerIp::new())
 }
 
-async fn client(server: SocketAddr) -> HealthClient<Channel> {
+/// So many calls from now on, and none after them for a day.
+fn calls(units: u64) -> FixedWindow {
+    let calls = FixedWindow::new(Quota::per_day(units)).from_first_request();
+    calls.named("calls")
+}
+
+async fn connect(server: SocketAddr) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{server}")).unwrap();
-    HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap())
+    endpoint.timeout(LONGEST).connect().await.unwrap()
+}
+
+async fn client(server: SocketAddr) -> HealthClient<Channel> {
+    HealthClient::new(connect(server).await)
 }
 
 fn check() -> HealthCheckRequest {
@@ -97,8 +119,10 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
 
 #[tokio::test]
 async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any_message() {
-    let server = serve!(Server::builder().layer(by_peer(none())));
-    for path in [CHECK, WATCH] {
+    let tonic = serve!(Server::builder().layer(by_peer(none())));
+    let app = axum::Router::new().route(CHECK, axum::routing::post(async || "never"));
+    let axum = crate::loopback::serve(app.layer(by_peer(none()))).await;
+    for (server, path) in [(tonic, CHECK), (tonic, WATCH), (axum, CHECK)] {
         let frames = timeout(LONGEST, crate::frames::of_an_open_call(server, path))
             .await
             .unwrap();
@@ -113,25 +137,6 @@ async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any
             "{frames:?}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_grpc_call_to_an_axum_server_is_refused_in_one_frame_as_well() {
-    let app: axum::Router = axum::Router::new()
-        .route(CHECK, axum::routing::post(async || "never"))
-        .layer(RateLimitLayer::new(none(), LocalStore::new(), Global));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    let frames = timeout(LONGEST, crate::frames::of_an_open_call(server, CHECK))
-        .await
-        .unwrap();
-    assert_eq!(
-        (frames[0].kind, frames[0].flags),
-        (HEADERS, END_STREAM | END_HEADERS)
-    );
-    let refused = client(server).await.check(check()).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
 }
 
 #[tokio::test]
@@ -286,14 +291,104 @@ async fn what_a_caller_sends_is_not_in_the_answer() {
         assert_eq!(headers["grpc-retry-pushback-ms"], "-1");
     }
     assert_eq!(plain, injected);
+}
 
-    let mut request = tonic::Request::new(check());
-    let details = tonic::metadata::MetadataValue::from_bytes(b"\xFF not protobuf");
-    request
-        .metadata_mut()
-        .insert_bin("grpc-status-details-bin", details);
-    let refused = client(server).await.check(request).await.unwrap_err();
-    let named = refused.get_details_quota_failure().unwrap();
-    assert_eq!(named.violations[0].subject, "none");
-    assert!(refused.get_details_retry_info().is_none());
+#[tokio::test]
+async fn a_stream_is_one_call_however_many_messages_it_has() {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let server = serve!(Server::builder().layer(by_peer(calls(2))), health);
+    let mut client = client(server).await;
+    let mut messages = client.watch(check()).await.unwrap().into_inner();
+    assert!(messages.message().await.unwrap().is_some());
+    for status in [ServingStatus::NotServing, ServingStatus::Serving].repeat(5) {
+        reporter.set_service_status("", status).await;
+        let message = timeout(LONGEST, messages.message()).await.unwrap();
+        assert!(message.unwrap().is_some());
+    }
+    client.check(check()).await.unwrap();
+    let status = client.check(check()).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn a_stream_of_requests_on_one_side_or_on_both_is_refused_before_its_first_message() {
+    let server = serve!(Server::builder().layer(by_peer(none())));
+    let mut client = tonic::client::Grpc::new(connect(server).await);
+    let path = || http::uri::PathAndQuery::from_static("/grpc.health.v1.Health/Watch");
+    let codec = ProstCodec::<HealthCheckRequest, HealthCheckResponse>::new;
+    // The caller never sends a message, so whatever waits for one waits for ever.
+    let silent = || tonic::Request::new(tokio_stream::pending());
+    client.ready().await.unwrap();
+    let call = client.client_streaming(silent(), path(), codec());
+    let by_one = timeout(LONGEST, call).await.unwrap().unwrap_err();
+    client.ready().await.unwrap();
+    let call = client.streaming(silent(), path(), codec());
+    let by_both = timeout(LONGEST, call).await.unwrap().unwrap_err();
+    for status in [by_one, by_both] {
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.get_details_quota_failure().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_an_address_is_an_internal_error_and_no_free_pass() {
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let limited = Server::builder()
+        .layer(by_peer(calls(2)))
+        .add_service(health);
+    let incoming = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
+    tokio::spawn(limited.serve_with_incoming(incoming));
+    let mut near = Some(TokioIo::new(near));
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let near = near.take().ok_or(std::io::ErrorKind::NotConnected);
+        async move { near.map_err(std::io::Error::from) }
+    });
+    let endpoint = Endpoint::from_static("http://server").timeout(LONGEST);
+    let channel = endpoint.connect_with_connector(connector).await.unwrap();
+    let status = HealthClient::new(channel).check(check()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Internal);
+    assert_eq!(status.message(), "the address of the peer is not known");
+}
+
+struct Poisoned;
+
+impl Rejection for Poisoned {
+    fn into_response(self) -> Response<Bytes> {
+        let response = Response::builder()
+            .status(401)
+            .header("grpc-status-details-bin", "!!!")
+            .header("grpc-status", "0");
+        response.body(Bytes::new()).unwrap()
+    }
+}
+
+/// tonic's client panics on details that are no base64, so nobody but us may write them.
+#[tokio::test]
+async fn details_that_a_caller_sends_or_a_rejection_has_are_not_passed_on() {
+    let key = from_fn(|request: &Request<tonic::body::Body>| {
+        match request.headers().contains_key("x-key") {
+            true => Ok(Some(())),
+            false => Err(Poisoned),
+        }
+    });
+    let limit = RateLimitLayer::new(calls(1), LocalStore::new(), key);
+    let mut client = client(serve!(Server::builder().layer(limit))).await;
+    let status = client.check(check()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated);
+    assert!(status.details().is_empty());
+
+    let call = || {
+        let mut call = tonic::Request::new(check());
+        let metadata = call.metadata_mut();
+        metadata.insert("x-key", "k".parse().unwrap());
+        let details = MetadataValue::from_bytes(b"theirs");
+        metadata.insert_bin("grpc-status-details-bin", details);
+        call
+    };
+    client.check(call()).await.unwrap();
+    let status = client.check(call()).await.unwrap_err();
+    let failure = status.get_details_quota_failure().unwrap();
+    assert_eq!(failure.violations[0].subject, "calls");
+    assert!(!format!("{status:?}").contains("theirs"));
 }

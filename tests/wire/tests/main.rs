@@ -10,7 +10,6 @@ mod dropped_half_way;
 mod fields;
 mod grpc;
 mod grpc_details;
-mod grpc_streams;
 mod http;
 mod http_answers;
 mod http_keys;
