@@ -5,7 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use axum::{Router, routing::get};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
@@ -17,8 +17,8 @@ use tokio::{
 use tollgate::{
     Quota, RateLimitLayer,
     algorithm::FixedWindow,
-    key::{Global, Header, from_fn},
-    response::{Fields, Grpc, Http, Refusal},
+    key::{Global, Header},
+    response::{Fields, Grpc, Http},
     store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -75,52 +75,6 @@ async fn an_admitted_response_that_has_no_room_for_our_fields_passes_unchanged()
             assert_eq!(answer.status(), 200);
             assert_eq!(*answer.headers(), full(), "{dialect:?}");
         }
-    }
-}
-
-#[tokio::test]
-async fn a_refusal_of_an_inner_layer_passes_whatever_its_renderer_has_put_into_it() {
-    let renderer = |refusal: &Refusal<'_>| {
-        let mut response = Response::new(Bytes::from_static(b"no"));
-        *response.status_mut() = refusal.status();
-        *response.headers_mut() = full();
-        let headers = response.headers_mut();
-        headers.remove("x-0");
-        headers.insert("retry-after", HeaderValue::from_static("1"));
-        response
-    };
-    let inner = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
-        .respond_with(Http::new().render(renderer));
-    let outer = RateLimitLayer::new(daily(9), LocalStore::new(), Global);
-    for method in [Method::GET, Method::HEAD] {
-        let service = outer.clone().layer(inner.layer(full_answer()));
-        let request = Request::builder().method(method).body(()).unwrap();
-        let answer = service.oneshot(request).await.unwrap();
-        assert_eq!(answer.status(), 429);
-        assert_eq!(answer.headers().len(), MOST);
-        assert_eq!(answer.headers()["x-24575"], "there");
-    }
-}
-
-#[expect(
-    clippy::result_large_err,
-    reason = "a response of the user's own, with all its fields, is the rejection"
-)]
-#[tokio::test]
-async fn a_rejection_that_has_no_room_for_one_more_field_is_sent_as_it_is() {
-    let by = from_fn(|_: &Request<()>| {
-        let mut rejection = Response::new(Bytes::from_static(b"sign in first"));
-        *rejection.status_mut() = http::StatusCode::UNAUTHORIZED;
-        *rejection.headers_mut() = full();
-        Err::<Option<u32>, _>(rejection)
-    });
-    let limit = RateLimitLayer::new(daily(1), LocalStore::new(), by);
-    for method in [Method::GET, Method::HEAD] {
-        let request = Request::builder().method(method).body(()).unwrap();
-        let service = limit.layer(full_answer());
-        let answer = service.oneshot(request).await.unwrap();
-        assert_eq!(answer.status(), 401);
-        assert_eq!(*answer.headers(), full());
     }
 }
 
