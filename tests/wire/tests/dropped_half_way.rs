@@ -6,30 +6,28 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use crate::loopback::serve;
 use axum::{Extension, Router, body::Body, routing::get};
 use bytes::Bytes;
-use http_body::Frame;
+use futures_util::stream::{Stream, StreamExt, iter, once, pending};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     time::{sleep, timeout},
 };
 use tollgate::{
-    End, Hold, LocalRateLimiter, Quota, RateLimitLayer, RateLimiter,
+    End, Hold, LocalRateLimiter, Options, Quota, RateLimitLayer, RateLimiter,
     algorithm::{Settled, SlidingLog},
     key::Global,
     store::LocalStore,
 };
 use tonic::{
     Code, Request, Status,
-    codegen::tokio_stream::{Stream, StreamExt, iter, pending},
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use tonic_health::pb::{
@@ -50,15 +48,14 @@ fn rule() -> Rule {
 }
 
 type Limiter = LocalRateLimiter<Rule, ()>;
+type Limit = RateLimitLayer<Rule, LocalStore<Rule, ()>, Global, Options<u32>>;
 
 /// A limiter, with the layer that shares its buckets.
-macro_rules! limited {
-    () => {{
-        let store = LocalStore::new();
-        let limiter: Limiter = RateLimiter::new(rule(), store.clone());
-        let layer = RateLimitLayer::new(rule(), store, Global).cost(ESTIMATE);
-        (limiter, layer)
-    }};
+fn limited() -> (Limiter, Limit) {
+    let store = LocalStore::new();
+    let limiter = RateLimiter::new(rule(), store.clone());
+    let layer = RateLimitLayer::new(rule(), store, Global).cost(ESTIMATE);
+    (limiter, layer)
 }
 
 fn charged(limiter: &Limiter) -> u64 {
@@ -76,29 +73,9 @@ async fn is_charged(limiter: &Limiter, units: u64) {
     assert!(come.is_ok(), "{} and not {units}", charged(limiter));
 }
 
-/// A body of what is sent to it, for as long as anybody can send.
-struct Sent(mpsc::Receiver<Bytes>);
-
-impl http_body::Body for Sent {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = self.0.poll_recv(cx);
-        next.map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
-/// A KiB each, so many now, and no end.
-fn pieces(count: usize) -> (mpsc::Sender<Bytes>, Body) {
-    let (sender, receiver) = mpsc::channel(count.max(1));
-    for _ in 0..count {
-        sender.try_send(Bytes::from(vec![0; 1_024])).unwrap();
-    }
-    (sender, Body::new(Sent(receiver)))
+/// Three pieces, a KiB each.
+fn pieces() -> impl Stream<Item = Result<Bytes, Infallible>> {
+    iter([(); 3].map(|()| Ok(Bytes::from(vec![0; 1_024]))))
 }
 
 async fn asked(server: SocketAddr, path: &str, http2: bool) -> http::Response<Incoming> {
@@ -120,7 +97,7 @@ async fn read(answer: &mut http::Response<Incoming>, bytes: usize) {
 #[tokio::test]
 async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
     for http2 in [false, true] {
-        let (limiter, layer) = limited!();
+        let (limiter, layer) = limited();
         let ends = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&ends);
         let layer = layer.settle_at_end(move |end: &End| {
@@ -131,15 +108,10 @@ async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
                 end.kib() + 10
             }
         });
-        let (keep, _kept) = mpsc::unbounded_channel();
-        let half = async move || {
-            let (sender, body) = pieces(3);
-            // There may be more to come.
-            keep.send(sender).unwrap();
-            body
-        };
+        // There may be more to come.
+        let half = async || Body::from_stream(pieces().chain(pending()));
         let app = Router::new()
-            .route("/", get(async || pieces(3).1))
+            .route("/", get(async || Body::from_stream(pieces())))
             .route("/half", get(half))
             .layer(layer);
         let server = serve(app).await;
@@ -163,77 +135,43 @@ async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
 
 #[tokio::test]
 async fn a_stream_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_hangs_up() {
-    /// Settles when it has come to its end.
-    struct Settling {
-        body: Sent,
-        hold: Hold,
-        dropped: mpsc::UnboundedSender<()>,
-    }
-
-    impl http_body::Body for Settling {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let next = Pin::new(&mut self.body).poll_frame(cx);
-            if let Poll::Ready(None) = next {
-                drop(self.hold.settle(3));
-            }
-            next
-        }
-    }
-
-    impl Drop for Settling {
-        fn drop(&mut self) {
-            let _ = self.dropped.send(());
-        }
-    }
-
     for http2 in [false, true] {
-        let (limiter, layer) = limited!();
-        let (dropped, mut ends) = mpsc::unbounded_channel();
-        let (senders, mut sender) = mpsc::unbounded_channel();
+        let (limiter, layer) = limited();
+        let (ends, mut end) = mpsc::unbounded_channel();
         let handler = async move |Extension(hold): Extension<Hold>| {
-            let (sender, receiver) = mpsc::channel(1);
-            senders.send(sender).unwrap();
-            let body = Sent(receiver);
-            Body::new(Settling {
-                body,
-                hold,
-                dropped: dropped.clone(),
-            })
+            let (sender, ends_now) = oneshot::channel();
+            ends.send(sender).unwrap();
+            let settled = once(async move {
+                ends_now.await.unwrap();
+                drop(hold.settle(3));
+                Ok(Bytes::new())
+            });
+            Body::from_stream(pieces().chain(settled))
         };
         let server = serve(Router::new().route("/", get(handler)).layer(layer)).await;
 
         let mut answer = asked(server, "/", http2).await;
-        let send = sender.recv().await.unwrap();
-        send.send(Bytes::from("hello")).await.unwrap();
-        read(&mut answer, 5).await;
+        let end_it: oneshot::Sender<()> = end.recv().await.unwrap();
+        read(&mut answer, 3 * 1_024).await;
         assert_eq!(charged(&limiter), u64::from(ESTIMATE));
-        drop(send);
-        let rest = timeout(LONGEST, answer.into_body().collect())
-            .await
-            .unwrap();
-        assert!(rest.unwrap().to_bytes().is_empty());
-        timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
+        end_it.send(()).unwrap();
+        let rest = timeout(LONGEST, answer.into_body().collect()).await;
+        assert!(rest.unwrap().unwrap().to_bytes().is_empty());
         assert_eq!(charged(&limiter), 3);
 
         let mut answer = asked(server, "/", http2).await;
-        let send = sender.recv().await.unwrap();
-        send.send(Bytes::from("hello")).await.unwrap();
-        read(&mut answer, 5).await;
+        let mut end_it = end.recv().await.unwrap();
+        read(&mut answer, 3 * 1_024).await;
         drop(answer);
-        timeout(LONGEST, ends.recv()).await.unwrap().unwrap();
+        // The stream is dropped.
+        timeout(LONGEST, end_it.closed()).await.unwrap();
         assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
     }
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_is_charged_what_was_held_and_the_others_go_on() {
-    let (limiter, layer) = limited!();
+    let (limiter, layer) = limited();
     let with_the_hold = async |Extension(hold): Extension<Hold>| -> &'static str {
         assert!(hold.held() == 0, "panics on purpose");
         "held nothing"
@@ -299,20 +237,6 @@ impl Health for Streams {
     }
 }
 
-/// Serves it behind a layer; says where.
-macro_rules! streams {
-    ($layer:expr) => {{
-        let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let address = incoming.local_addr().unwrap();
-        let server = Server::builder()
-            .layer($layer)
-            .add_service(HealthServer::new(Streams));
-        tokio::spawn(server.serve_with_incoming(incoming));
-        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
-        HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap())
-    }};
-}
-
 async fn watch(
     client: &mut HealthClient<Channel>,
     what: &str,
@@ -329,8 +253,14 @@ async fn watch(
 
 #[tokio::test]
 async fn a_stream_of_grpc_is_charged_by_its_status_and_otherwise_if_its_caller_hangs_up() {
-    let (limiter, layer) = limited!();
-    let mut client = streams!(layer.settle_at_end(by_status));
+    let (limiter, layer) = limited();
+    let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = incoming.local_addr().unwrap();
+    let mut server = Server::builder().layer(layer.settle_at_end(by_status));
+    let server = server.add_service(HealthServer::new(Streams));
+    tokio::spawn(server.serve_with_incoming(incoming));
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let mut client = HealthClient::new(endpoint.timeout(LONGEST).connect().await.unwrap());
     client.check(HealthCheckRequest::default()).await.unwrap();
     is_charged(&limiter, 1).await;
     let mut messages = watch(&mut client, "ends").await;

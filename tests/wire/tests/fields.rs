@@ -132,11 +132,23 @@ fn lines<T: FieldType<SerializeResult = Option<String>>>(
     lines.map(|line| read(line.as_bytes())).collect()
 }
 
-fn item(entry: &ListEntry) -> &Item {
+fn item(entry: ListEntry) -> Item {
     match entry {
         ListEntry::Item(item) => item,
         ListEntry::InnerList(list) => panic!("no member is a list: {list:?}"),
     }
+}
+
+/// The members of a list, which is in one line.
+fn members(headers: &HeaderMap, name: &HeaderName) -> Vec<Item> {
+    let mut lines = lines::<List>(headers, name);
+    assert!(lines.len() <= 1, "{headers:?}");
+    lines
+        .pop()
+        .unwrap_or_default()
+        .into_iter()
+        .map(item)
+        .collect()
 }
 
 fn integer(item: &BareItem) -> i64 {
@@ -162,46 +174,31 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 #[test]
-fn draft_11_lists_each_policy_by_name_with_its_quota_and_its_window() {
+fn draft_11_tells_each_policy_and_what_is_left_of_it_and_on_a_refusal_of_those_that_refuse() {
+    let name = |item: &Item| item.bare_item.as_string().unwrap().to_string();
     each_of_many(|decision| {
         for headers in told(Fields::Draft11, decision) {
-            let [ref list] = lines::<List>(&headers, &POLICY)[..] else {
-                panic!("one line of {headers:?}")
-            };
-            assert_eq!(list.len(), decision.policies().len());
-            for (entry, policy) in list.iter().zip(decision.policies()) {
-                let entry = item(entry);
-                let name = entry.bare_item.as_string().unwrap();
-                assert_eq!(name.as_str(), policy.policy());
-                let quota = parameter(&entry.params, "q");
+            let policies = members(&headers, &POLICY);
+            assert_eq!(policies.len(), decision.policies().len());
+            for (item, policy) in policies.iter().zip(decision.policies()) {
+                assert_eq!(name(item), policy.policy());
+                let quota = parameter(&item.params, "q");
                 assert_eq!(quota, Some(clamped(policy.limit())));
-                let window = parameter(&entry.params, "w");
+                let window = parameter(&item.params, "w");
                 let can_be_told = policy.window() >= Duration::from_secs(1);
                 assert_eq!(window, can_be_told.then(|| rounded_up(policy.window())));
-                assert_eq!(entry.params.len(), 1 + usize::from(can_be_told));
+                assert_eq!(item.params.len(), 1 + usize::from(can_be_told));
             }
-        }
-    });
-}
-
-#[test]
-fn draft_11_tells_what_is_left_of_each_policy_and_on_a_refusal_of_those_that_refuse() {
-    each_of_many(|decision| {
-        for headers in told(Fields::Draft11, decision) {
-            let [ref list] = lines::<List>(&headers, &RATE_LIMIT)[..] else {
-                panic!("one line of {headers:?}")
-            };
+            let left = members(&headers, &RATE_LIMIT);
             let told = decision.policies().iter();
             let told = told.filter(|policy| decision.is_admitted() || !policy.is_admitted());
-            assert_eq!(list.len(), told.clone().count());
-            for (entry, policy) in list.iter().zip(told) {
-                let entry = item(entry);
-                let name = entry.bare_item.as_string().unwrap();
-                assert_eq!(name.as_str(), policy.policy());
-                let left = parameter(&entry.params, "r").unwrap();
+            assert_eq!(left.len(), told.clone().count());
+            for (item, policy) in left.iter().zip(told) {
+                assert_eq!(name(item), policy.policy());
+                let left = parameter(&item.params, "r").unwrap();
                 assert_eq!(left, clamped(policy.remaining()));
-                let seconds = parameter(&entry.params, "t");
-                assert_eq!(entry.params.len(), 1 + usize::from(seconds.is_some()));
+                let seconds = parameter(&item.params, "t");
+                assert_eq!(item.params.len(), 1 + usize::from(seconds.is_some()));
             }
         }
     });
@@ -239,7 +236,7 @@ async fn each_of_real(mut check: impl FnMut(&Decision)) {
 async fn real_decisions_never_tell_a_longer_wait_than_retry_after() {
     each_of_real(|decision| {
         for headers in told(Fields::Draft11, decision) {
-            let entries = lines::<List>(&headers, &RATE_LIMIT).concat();
+            let members = members(&headers, &RATE_LIMIT);
             let Some(retry_after) = headers.get("retry-after") else {
                 continue;
             };
@@ -247,8 +244,8 @@ async fn real_decisions_never_tell_a_longer_wait_than_retry_after() {
             assert!(retry_after.bytes().all(|byte| byte.is_ascii_digit()));
             let retry_after: u64 = retry_after.parse().unwrap();
             assert!(retry_after >= 1);
-            for entry in &entries {
-                let seconds = parameter(&item(entry).params, "t").unwrap_or(0);
+            for item in &members {
+                let seconds = parameter(&item.params, "t").unwrap_or(0);
                 assert!(seconds <= clamped(retry_after), "{headers:?}");
             }
         }
@@ -288,7 +285,7 @@ fn draft_7_is_a_dictionary_of_three_integers_and_a_list_of_quotas() {
             };
             let names: Vec<_> = dictionary.keys().map(|name| name.as_str()).collect();
             assert_eq!(names, ["limit", "remaining", "reset"]);
-            let number = |name: &str| integer(&item(&dictionary[name]).bare_item);
+            let number = |name: &str| integer(&item(dictionary[name].clone()).bare_item);
             assert_eq!(number("limit"), clamped(decision.limit()));
             assert_eq!(number("remaining"), clamped(decision.remaining()));
             number("reset");
@@ -301,16 +298,13 @@ fn draft_7_is_a_dictionary_of_three_integers_and_a_list_of_quotas() {
 fn quotas(decision: &Decision, headers: &HeaderMap) {
     let tellable = decision.policies().iter();
     let tellable = tellable.filter(|policy| policy.window() >= Duration::from_secs(1));
-    let entries = lines::<List>(headers, &POLICY).concat();
-    assert_eq!(entries.len(), tellable.clone().count());
-    for (entry, policy) in entries.iter().zip(tellable) {
-        let entry = item(entry);
-        assert_eq!(integer(&entry.bare_item), clamped(policy.limit()));
-        assert_eq!(
-            parameter(&entry.params, "w"),
-            Some(rounded_up(policy.window()))
-        );
-        assert_eq!(entry.params.len(), 1);
+    let members = members(headers, &POLICY);
+    assert_eq!(members.len(), tellable.clone().count());
+    for (item, policy) in members.iter().zip(tellable) {
+        assert_eq!(integer(&item.bare_item), clamped(policy.limit()));
+        let window = parameter(&item.params, "w");
+        assert_eq!(window, Some(rounded_up(policy.window())));
+        assert_eq!(item.params.len(), 1);
     }
 }
 
