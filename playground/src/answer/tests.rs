@@ -54,16 +54,6 @@ fn a_client_who_sends_40_at_once_each_minute_needs_a_burst_of_40() {
 }
 
 #[test]
-fn the_table_shows_which_algorithm_lets_2n_through_at_an_edge() {
-    let traffic = json!({ "shape": "edge", "requests": 10, "every": "1s", "lasts": "4s" });
-    let told = asked(json!({ "ask": "compare", "quota": "10/s", "traffic": traffic }));
-    let rows = told["rows"].as_array().unwrap();
-    let twice = rows.iter().filter(|row| row["worst"] == 20);
-    let twice: Vec<_> = twice.map(|row| row["rust"].as_str().unwrap()).collect();
-    assert_eq!(twice, ["FixedWindow::new(Quota::per_second(10))"]);
-}
-
-#[test]
 fn no_span_of_any_traffic_passes_the_bound_of_any_algorithm() {
     for shape in ["even", "bursts", "edge", "zipf", "flood"] {
         for (requests, cost) in [(3, 1), (10, 1), (13, 3), (40, 2)] {
@@ -124,34 +114,6 @@ fn no_member_of_a_tuple_passes_its_bound_and_the_tuple_admits_no_more_than_each(
 }
 
 #[test]
-fn of_a_tuple_the_member_that_comes_closest_to_its_bound_is_the_one_that_is_drawn() {
-    let limit = json!([
-        { "algorithm": "token-bucket", "quota": "40/min", "burst": 10 },
-        { "algorithm": "fixed-window", "quota": "60/h" },
-        { "algorithm": "sliding-log", "quota": "20/min" },
-    ]);
-    let traffic = forty_a_minute();
-    let told = asked(json!({ "ask": "run", "limits": [limit], "traffic": traffic }));
-    let run = &told["limits"][0];
-    let members: Vec<_> = run["members"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| &it["worst"])
-        .collect();
-    // 10 in each of the five minutes.
-    assert_eq!(members, [&json!(10), &json!(50), &json!(10)]);
-    assert_eq!(
-        (&run["worst"]["most"], &run["bound"]["most"]),
-        (&json!(10), &json!(20))
-    );
-    assert_eq!(run["bound"]["formula"], "n");
-    // There is more than one burst that it may need.
-    assert_eq!(run["smallestBurst"], Value::Null);
-    assert_eq!(run["limit"], 10);
-}
-
-#[test]
 fn what_is_left_is_told_of_any_span_of_time() {
     let traffic = forty_a_minute();
     let far = u64::MAX;
@@ -165,56 +127,6 @@ fn what_is_left_is_told_of_any_span_of_time() {
         assert_eq!(left.len(), 4_000, "{from} {until}");
         assert_eq!(left.last().unwrap(), 10, "{from} {until}");
     }
-}
-
-#[test]
-fn what_is_held_and_not_spent_lets_others_through() {
-    let limit = |settled: bool| json!({ "algorithm": "token-bucket", "quota": "1000/min", "settled": settled });
-    let traffic = json!({
-        "shape": "even", "requests": 2, "every": "1s", "lasts": "6s", "cost": 300, "spends": 90,
-        "runs": "700ms",
-    });
-    let limits = [limit(false), limit(true)];
-    let told = asked(json!({ "ask": "run", "limits": limits, "traffic": traffic }));
-    let admitted = |which: usize| &told["limits"][which]["numbers"]["admitted"];
-    assert_eq!((admitted(0), admitted(1)), (&json!(3), &json!(9)));
-    let settled = &told["limits"][1];
-    assert_eq!(
-        settled["rust"],
-        "TokenBucket::new(Quota::per_minute(1000)).settled()"
-    );
-    assert_eq!(settled["bound"]["counts"], "units spent");
-    assert_eq!(settled["worst"]["most"], 9 * 90);
-}
-
-#[test]
-fn a_request_that_was_chosen_is_told_why_and_what_is_left_is_told_of_its_bucket() {
-    let question = |ask: &str, more: Value| {
-        let mut question = json!({ "ask": ask, "limits": [bucket()], "traffic": forty_a_minute() });
-        for (field, value) in more.as_object().unwrap() {
-            question[field] = value.clone();
-        }
-        asked(question)
-    };
-    let told = question("why", json!({ "index": 10 }));
-    let why = told["limits"][0]["why"].as_str().unwrap();
-    assert!(
-        why.starts_with("Refused: it costs 1, and 0 of 10 are left."),
-        "{why}"
-    );
-    let error = question("why", json!({ "index": 200 }));
-    assert_eq!(error["error"], "there is no request with index 200");
-    let more = json!({ "bucket": 0, "from": 0, "until": 30_000_000, "steps": 2 });
-    assert_eq!(question("left", more)["limits"][0]["left"], json!([0, 10]));
-}
-
-#[test]
-fn a_recording_of_another_year_begins_where_it_begins() {
-    let recording = "1700000000.5\n1700000002";
-    let traffic = json!({ "shape": "recording", "recording": recording });
-    let told = asked(json!({ "ask": "run", "limits": [bucket()], "traffic": traffic }));
-    assert_eq!(told["requests"]["at"], json!([500_000, 2_000_000]));
-    assert_eq!(told["limits"][0]["worst"]["until"], 2_000_000);
 }
 
 #[test]
