@@ -1,23 +1,18 @@
 //! No cache keeps what refuses or rejects a caller, in whatever form: over real connections, read
 //! as they are.
 
-use crate::loopback::{Answer, Http1, Http2, lines, serve};
-use axum::{Router, routing::any};
+use crate::loopback::{Answer, Http1, Http2, hello, limit, lines, serve};
+use axum::Router;
 use http::{Method, Request};
 use tollgate::{
     Quota, RateLimitLayer, StoreErrorKind,
     algorithm::FixedWindow,
     key::{Global, Header},
     response::{Grpc, Http},
-    store::LocalStore,
 };
 
 fn none() -> FixedWindow {
     FixedWindow::new(Quota::per_day(0)).named("none")
-}
-
-fn hello() -> Router {
-    Router::new().route("/", any(async || "hello"))
 }
 
 /// Apps that refuse, reject or cannot decide about every request, with the status and gRPC's code
@@ -29,16 +24,8 @@ fn that_answer_no() -> [(Router, u16, &'static str); 4] {
     };
     let no_key = Header::new("x-api-key");
     [
-        (
-            hello().layer(RateLimitLayer::new(none(), LocalStore::new(), Global)),
-            429,
-            "8",
-        ),
-        (
-            hello().layer(RateLimitLayer::new(none(), LocalStore::new(), no_key)),
-            400,
-            "3",
-        ),
+        (hello().layer(limit(none(), Global)), 429, "8"),
+        (hello().layer(limit(none(), no_key)), 400, "3"),
         (broken(StoreErrorKind::Unavailable), 503, "14"),
         (broken(StoreErrorKind::Misconfigured), 500, "13"),
     ]
@@ -96,10 +83,10 @@ async fn a_call_in_any_form_of_grpc_is_told_its_code_and_no_cache_keeps_that() {
 
 #[tokio::test]
 async fn every_responder_says_no_store() {
-    let limit = RateLimitLayer::new(none(), LocalStore::new(), Global);
+    let none = || limit(none(), Global);
     let apps = [
-        hello().layer(limit.clone().respond_with(Http::new().plain_text())),
-        hello().layer(limit.respond_with(Grpc::new())),
+        hello().layer(none().respond_with(Http::new().plain_text())),
+        hello().layer(none().respond_with(Grpc::new())),
     ];
     for app in apps {
         for method in [Method::GET, Method::POST] {
@@ -112,12 +99,8 @@ async fn every_responder_says_no_store() {
 
 #[tokio::test]
 async fn an_admitted_response_is_the_handler_s_to_keep_or_not() {
-    let limit = RateLimitLayer::new(
-        FixedWindow::new(Quota::per_day(9)),
-        LocalStore::new(),
-        Global,
-    );
-    for answer in both(&hello().layer(limit), &Method::GET, GRPC[0]).await {
+    let app = hello().layer(limit(FixedWindow::new(Quota::per_day(9)), Global));
+    for answer in both(&app, &Method::GET, GRPC[0]).await {
         assert_eq!(answer.status(), 200);
         assert!(lines(&answer, "cache-control").is_empty());
     }

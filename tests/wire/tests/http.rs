@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::loopback::{Http1, Http2, lines, serve};
+use crate::loopback::{Http1, Http2, hello, limit, lines, serve};
 use axum::{
     Extension, Router,
     body::Body,
@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 use tollgate::{
     Decision, Quota, RateLimitLayer, RateLimiter,
     algorithm::*,
-    clock::ManualClock,
     key::PeerIp,
     response::{Fields, Http},
     store::LocalStore,
@@ -33,20 +32,9 @@ fn hourly(units: u64) -> TokenBucket {
     TokenBucket::new(Quota::per_hour(units)).named("hourly")
 }
 
-type ByPeer<A> = RateLimitLayer<A, LocalStore<A, IpAddr, ManualClock>, PeerIp>;
-
-/// Time stands still for it, so that a busy machine changes nothing.
-fn by_peer<A: KeyLimit>(algorithm: A) -> ByPeer<A> {
-    RateLimitLayer::new(algorithm, crate::support::by_hand().1, PeerIp::new())
-}
-
-fn hello() -> Router {
-    Router::new().route("/", get(async || "hello"))
-}
-
 #[tokio::test]
 async fn a_burst_over_http_1_gets_the_limit_and_then_the_wait() {
-    let server = serve(hello().layer(by_peer(hourly(5)))).await;
+    let server = serve(hello().layer(limit(hourly(5), PeerIp::new()))).await;
     for number in 1..=8_u64 {
         // A new connection is no new caller.
         let answer = Http1::connect(server).await.get("/").await;
@@ -81,7 +69,9 @@ async fn a_hundred_streams_at_once_on_one_connection_get_exactly_the_limit() {
         count.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
     });
-    let app = Router::new().route("/", handler).layer(by_peer(hourly(37)));
+    let app = Router::new()
+        .route("/", handler)
+        .layer(limit(hourly(37), PeerIp::new()));
     let client = Http2::connect(serve(app).await).await;
     let mut streams = JoinSet::new();
     for _ in 0..100 {
@@ -131,7 +121,7 @@ async fn every_algorithm_keeps_the_promise_of_retry_after() {
 
 #[tokio::test]
 async fn a_refused_head_has_no_body_and_the_length_of_the_one_that_get_has() {
-    let server = serve(hello().layer(by_peer(hourly(0)))).await;
+    let server = serve(hello().layer(limit(hourly(0), PeerIp::new()))).await;
     let get = Http1::connect(server).await.get("/").await;
     assert_eq!(get.status(), 429);
     let request = |uri: &str| {
@@ -161,7 +151,9 @@ async fn a_refused_head_has_no_body_and_the_length_of_the_one_that_get_has() {
 async fn two_layers_keep_both_lines_and_the_longer_wait() {
     let inner = Gcra::new(Quota::per_hour(1)).named("inner");
     let outer = Gcra::new(Quota::per_day(2)).named("outer");
-    let app = hello().layer(by_peer(inner)).layer(by_peer(outer));
+    let app = hello()
+        .layer(limit(inner, PeerIp::new()))
+        .layer(limit(outer, PeerIp::new()));
     let mut client = Http1::connect(serve(app).await).await;
     let policies = ["\"inner\";q=1;w=3600", "\"outer\";q=2;w=86400"];
 
@@ -193,8 +185,8 @@ async fn two_layers_keep_both_lines_and_the_longer_wait() {
 
 #[tokio::test]
 async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_of_one() {
-    let limit = by_peer(hourly(9)).expose_decision();
-    let limiter = limit.limiter().clone();
+    let limited = limit(hourly(9), PeerIp::new()).expose_decision();
+    let limiter = limited.limiter().clone();
     let checked = move || {
         let limiter = limiter.clone();
         async move { limiter.check(&IpAddr::from([127, 0, 0, 1])).now() }
@@ -226,7 +218,7 @@ async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_
         .route("/again", get(again))
         .route("/silent", get(silent))
         .route("/of-another", get(of_another))
-        .layer(limit);
+        .layer(limited);
     let mut client = Http1::connect(serve(app).await).await;
     let (one, both) = (
         ["\"hourly\";q=9;w=3600"].as_slice(),
@@ -271,7 +263,7 @@ async fn an_outer_layer_reads_the_decision_in_a_refusal_only() {
             response
         }
     });
-    let app = hello().layer(by_peer(hourly(1))).layer(outer);
+    let app = hello().layer(limit(hourly(1), PeerIp::new())).layer(outer);
     let mut client = Http1::connect(serve(app).await).await;
     assert_eq!(
         [client.status("/").await, client.status("/").await],

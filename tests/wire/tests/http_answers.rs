@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::loopback::{Http1, Http2, lines, serve};
+use crate::loopback::{Http1, Http2, hello, limit, lines, serve};
 use axum::{Router, routing::get};
 use http::StatusCode;
 use tokio::{
@@ -11,27 +11,14 @@ use tokio::{
     net::TcpStream,
 };
 use tollgate::{
-    Quota, RateLimitLayer,
-    algorithm::{FixedWindow, KeyLimit, TokenBucket},
-    clock::ManualClock,
-    key::{Global, Header, Key},
+    Quota,
+    algorithm::{FixedWindow, TokenBucket},
+    key::{Global, Header},
     response::{Fields, Http},
-    store::LocalStore,
 };
-
-fn by<A: KeyLimit, K: Key, F>(
-    algorithm: A,
-    key: F,
-) -> RateLimitLayer<A, LocalStore<A, K, ManualClock>, F> {
-    RateLimitLayer::new(algorithm, crate::support::by_hand().1, key)
-}
 
 fn one_a_day() -> FixedWindow {
     FixedWindow::new(Quota::per_day(1))
-}
-
-fn hello() -> Router {
-    Router::new().route("/", get(|| async { "hello" }))
 }
 
 /// Sends bytes as they are and reads until the server closes.
@@ -47,8 +34,8 @@ async fn exchange(server: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 #[tokio::test]
 async fn fields_that_the_handler_has_set_are_kept() {
     let handler = || async { [("ratelimit", "\"mine\";r=3"), ("retry-after", "9")] };
-    let limit = by(TokenBucket::new(Quota::per_minute(5)).named("ours"), Global);
-    let server = serve(Router::new().route("/", get(handler)).layer(limit)).await;
+    let limited = limit(TokenBucket::new(Quota::per_minute(5)).named("ours"), Global);
+    let server = serve(Router::new().route("/", get(handler)).layer(limited)).await;
     let answer = Http1::connect(server).await.get("/").await;
     assert_eq!(
         lines(&answer, "ratelimit"),
@@ -64,8 +51,8 @@ async fn a_status_that_has_no_body_gets_the_fields_and_still_no_body() {
         .route("/204", get(|| async { StatusCode::NO_CONTENT }))
         .route("/304", get(|| async { StatusCode::NOT_MODIFIED }))
         .route("/302", get(found));
-    let limit = by(FixedWindow::new(Quota::per_day(9)).named("day"), Global);
-    let server = serve(app.layer(limit)).await;
+    let limited = limit(FixedWindow::new(Quota::per_day(9)).named("day"), Global);
+    let server = serve(app.layer(limited)).await;
     let (mut one, mut two) = (Http1::connect(server).await, Http2::connect(server).await);
     for (path, status) in [("/204", 204), ("/304", 304), ("/302", 302)] {
         for answer in [one.get(path).await, two.get(path).await] {
@@ -80,7 +67,7 @@ async fn a_status_that_has_no_body_gets_the_fields_and_still_no_body() {
 async fn a_connect_gets_the_fields_that_were_chosen_and_never_a_body_or_an_empty_200_for_a_refusal()
 {
     for (dialect, told) in [(Fields::Draft11, 2), (Fields::Off, 0)] {
-        let one_a_day = by(one_a_day(), Global).respond_with(Http::new().fields(dialect));
+        let one_a_day = limit(one_a_day(), Global).respond_with(Http::new().fields(dialect));
         let app = Router::new().fallback(|| async {}).layer(one_a_day);
         let server = serve(app).await;
         let connect = async |more: &str| {
@@ -110,7 +97,7 @@ async fn a_connect_gets_the_fields_that_were_chosen_and_never_a_body_or_an_empty
 
 #[tokio::test]
 async fn a_key_with_a_line_break_or_a_nul_makes_no_bucket_of_its_own() {
-    let server = serve(hello().layer(by(one_a_day(), Header::new("x-api-key")))).await;
+    let server = serve(hello().layer(limit(one_a_day(), Header::new("x-api-key")))).await;
     let status = async |key: &[u8]| {
         let start = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-api-key: ";
         let answer = exchange(server, &[start, key, b"\r\n\r\n"].concat()).await;

@@ -2,32 +2,19 @@
 
 use std::net::SocketAddr;
 
-use crate::loopback::{Http1, Http2, lines, serve};
-use axum::{
-    Router,
-    extract::{ConnectInfo, Request},
-    routing::get,
-};
+use crate::loopback::{Http1, Http2, hello, limit, lines, serve};
+use axum::{Router, extract::ConnectInfo, routing::get};
 use http::HeaderValue;
 use tokio::net::TcpListener;
 use tollgate::{
-    Quota, RateLimitLayer,
+    Quota,
     algorithm::FixedWindow,
-    clock::ManualClock,
-    key::{ClientIp, Header, Key, KeyExtractor, PeerIp},
-    store::LocalStore,
+    key::{ClientIp, Header, PeerIp},
 };
 
-type Limit<K, F> = RateLimitLayer<FixedWindow, LocalStore<FixedWindow, K, ManualClock>, F>;
-
-/// Two for each key, for ever: time stands still.
-fn two_by<F: KeyExtractor<Request, Key: Key>>(key: F) -> Limit<F::Key, F> {
-    let two = FixedWindow::new(Quota::per_day(2));
-    RateLimitLayer::new(two, crate::support::by_hand().1, key)
-}
-
-fn hello() -> Router {
-    Router::new().route("/", get(async || "hello"))
+/// Two a day.
+fn two() -> FixedWindow {
+    FixedWindow::new(Quota::per_day(2))
 }
 
 fn with(name: &str, value: &[u8]) -> http::Request<()> {
@@ -46,7 +33,7 @@ async fn statuses(client: &mut Http1, name: &str, values: &[&[u8]]) -> Vec<u16> 
 
 #[tokio::test]
 async fn each_peer_has_a_bucket_whatever_its_header_fields_say() {
-    let server = serve(hello().layer(two_by(PeerIp::new()))).await;
+    let server = serve(hello().layer(limit(two(), PeerIp::new()))).await;
     for local in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]] {
         let mut told = Vec::new();
         for name in ["x-forwarded-for", "forwarded", "x-real-ip"] {
@@ -61,15 +48,15 @@ async fn each_peer_has_a_bucket_whatever_its_header_fields_say() {
 async fn a_handler_finds_the_bucket_of_its_caller_by_the_address() {
     for bits in [64, 128] {
         let by_peer = PeerIp::new().ipv6_prefix(bits);
-        let limit = two_by(by_peer.clone());
-        let limiter = limit.limiter().clone();
+        let limited = limit(two(), by_peer.clone());
+        let limiter = limited.limiter().clone();
         // It charges what is left.
         let greedy = async move |ConnectInfo(peer): ConnectInfo<SocketAddr>| {
             let key = by_peer.key_of(peer.ip());
             let left = limiter.check(&key).await.unwrap().remaining();
             left.to_string()
         };
-        let server = serve(Router::new().route("/", get(greedy)).layer(limit)).await;
+        let server = serve(Router::new().route("/", get(greedy)).layer(limited)).await;
         for local in [[127, 0, 0, 1], [127, 0, 0, 2]] {
             let mut client = Http1::connect_from(server, local).await;
             let answer = client.send(with("x-any", b"")).await;
@@ -84,8 +71,8 @@ async fn a_handler_finds_the_bucket_of_its_caller_by_the_address() {
 
 #[tokio::test]
 async fn without_connect_info_nobody_has_a_free_pass_and_no_reason_is_told() {
-    let app = hello().layer(two_by(PeerIp::new()));
-    let by_client = two_by(ClientIp::x_forwarded_for(["127.0.0.1"]));
+    let app = hello().layer(limit(two(), PeerIp::new()));
+    let by_client = limit(two(), ClientIp::x_forwarded_for(["127.0.0.1"]));
     for app in [app, hello().layer(by_client)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap();
@@ -104,7 +91,7 @@ async fn without_connect_info_nobody_has_a_free_pass_and_no_reason_is_told() {
 #[tokio::test]
 async fn an_untrusted_peer_gets_no_bucket_by_naming_an_address() {
     let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
-    let server = serve(hello().layer(two_by(by))).await;
+    let server = serve(hello().layer(limit(two(), by))).await;
     let mut client = Http1::connect_from(server, [127, 0, 0, 2]).await;
     let spoofed: [&[u8]; 4] = [b"6.6.6.6", b"7.7.7.7", b"127.0.0.1", b"8.8.8.8, 127.0.0.1"];
     let told = statuses(&mut client, "x-forwarded-for", &spoofed).await;
@@ -118,7 +105,7 @@ async fn an_untrusted_peer_gets_no_bucket_by_naming_an_address() {
 #[tokio::test]
 async fn a_thousand_leftmost_values_through_a_trusted_proxy_are_one_bucket() {
     let by = ClientIp::x_forwarded_for(["127.0.0.1", "10.0.0.0/8"]);
-    let server = serve(hello().layer(two_by(by))).await;
+    let server = serve(hello().layer(limit(two(), by))).await;
     let mut proxy = Http1::connect(server).await;
     let mut admitted = 0;
     for number in 0..1_000_u32 {
@@ -140,7 +127,7 @@ async fn a_thousand_leftmost_values_through_a_trusted_proxy_are_one_bucket() {
 #[tokio::test]
 async fn what_is_not_an_address_is_charged_to_the_proxy() {
     let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
-    let server = serve(hello().layer(two_by(by))).await;
+    let server = serve(hello().layer(limit(two(), by))).await;
     let mut proxy = Http1::connect(server).await;
     let odd: [&[u8]; 6] = [
         b"6.6.6.6, garbage",
@@ -171,7 +158,7 @@ async fn a_caller_who_pads_the_field_gets_no_second_budget_and_takes_none_of_the
             r#"for="198.51.100.7:4711";host="a,b""#,
         ),
     ] {
-        let mut proxy = Http1::connect(serve(hello().layer(two_by(by))).await).await;
+        let mut proxy = Http1::connect(serve(hello().layer(limit(two(), by))).await).await;
         let padded = |padding: &str, length: usize| {
             let padding = padding.repeat(length / padding.len());
             format!("{padding}, {appended}")
@@ -196,7 +183,7 @@ async fn a_caller_who_pads_the_field_gets_no_second_budget_and_takes_none_of_the
 #[tokio::test]
 async fn the_last_of_two_lines_is_nearest_to_the_proxy() {
     let by = ClientIp::x_forwarded_for(["127.0.0.1"]);
-    let server = serve(hello().layer(two_by(by))).await;
+    let server = serve(hello().layer(limit(two(), by))).await;
     let mut proxy = Http1::connect(server).await;
     let mut told = Vec::new();
     for spoofed in ["6.6.6.6", "7.7.7.7", "8.8.8.8"] {
@@ -210,7 +197,7 @@ async fn the_last_of_two_lines_is_nearest_to_the_proxy() {
 
 #[tokio::test]
 async fn values_of_odd_bytes_are_each_a_key_of_their_own() {
-    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let server = serve(hello().layer(limit(two(), Header::new("x-api-key")))).await;
     let mut client = Http1::connect(server).await;
     let long = "k".repeat(8_000);
     let longer = format!("{long}k");
@@ -241,7 +228,7 @@ async fn values_of_odd_bytes_are_each_a_key_of_their_own() {
 
 #[tokio::test]
 async fn a_refusal_echoes_nothing_of_the_key() {
-    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let server = serve(hello().layer(limit(two(), Header::new("x-api-key")))).await;
     let mut client = Http1::connect(server).await;
     for expected in [200, 200, 429] {
         let answer = client.send(with("x-api-key", b"s3cret")).await;
@@ -252,7 +239,7 @@ async fn a_refusal_echoes_nothing_of_the_key() {
 
 #[tokio::test]
 async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
-    let server = serve(hello().layer(two_by(Header::new("x-api-key")))).await;
+    let server = serve(hello().layer(limit(two(), Header::new("x-api-key")))).await;
     let mut client = Http1::connect(server).await;
     for _ in 0..4 {
         let missing = client.get("/").await;
@@ -274,7 +261,7 @@ async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
 #[tokio::test]
 async fn members_of_a_compound_key_keep_apart() {
     let by = (Header::new("x-tenant"), Header::new("x-user"));
-    let server = serve(hello().layer(two_by(by))).await;
+    let server = serve(hello().layer(limit(two(), by))).await;
     let mut client = Http1::connect(server).await;
     for expected in [200, 200, 429] {
         for (tenant, user) in [("a:b", "c"), ("a", "b:c"), ("", "a:b:c"), ("a:b:c", "")] {

@@ -1,7 +1,7 @@
 //! An API whose refusals all have one form of its own, whatever the reason.
 
-use crate::loopback::{Answer, Http1, lines, serve};
-use axum::{Extension, Router, routing::get};
+use crate::loopback::{Answer, Http1, hello, limit, lines, serve};
+use axum::Extension;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use tollgate::{
     algorithm::FixedWindow,
     key::{Global, Header, PeerIp, from_fn},
     response::{Fields, Http, Refusal},
-    store::LocalStore,
 };
 use tower_http::cors::CorsLayer;
 
@@ -37,15 +36,11 @@ fn one_a_day() -> FixedWindow {
     FixedWindow::new(Quota::per_day(1)).from_first_request()
 }
 
-fn hello() -> Router {
-    Router::new().route("/hello", get(|| async { "hello" }))
-}
-
 fn read(answer: &Answer) -> Value {
     assert_eq!(lines(answer, "content-type"), ["application/json"]);
     assert_eq!(lines(answer, "cache-control"), ["no-store"]);
     let read: Value = serde_json::from_slice(answer.body()).unwrap();
-    assert_eq!(read["path"], "/hello");
+    assert_eq!(read["path"], "/");
     assert_eq!(read["request"], 7);
     read["error"].clone()
 }
@@ -53,27 +48,21 @@ fn read(answer: &Answer) -> Value {
 #[tokio::test]
 async fn a_429_a_400_and_a_503_have_the_same_form_from_one_function() {
     let answers = || Http::new().render(in_json);
-    let limited = RateLimitLayer::new(one_a_day(), LocalStore::new(), Global);
-    let keyless = RateLimitLayer::new(one_a_day(), LocalStore::new(), Header::new("x-api-key"));
-    let broken = |kind| RateLimitLayer::new(one_a_day(), Broken(kind), Global);
+    let limited = limit(one_a_day(), Global).respond_with(answers());
+    let keyless = limit(one_a_day(), Header::new("x-api-key")).respond_with(answers());
+    let broken = |kind| {
+        let broken = RateLimitLayer::new(one_a_day(), Broken(kind), Global);
+        hello().layer(broken.respond_with(answers()))
+    };
+    let exceeded = "The rate limit is exceeded. Try again in 86400 seconds.";
+    let lacks = "the request lacks a required header field: x-api-key";
+    let unavailable = "Rate limiting is temporarily unavailable.";
     let cases = [
+        (hello().layer(limited), 429, exceeded),
+        (hello().layer(keyless), 400, lacks),
+        (broken(StoreErrorKind::Unavailable), 503, unavailable),
         (
-            hello().layer(limited.respond_with(answers())),
-            429,
-            "The rate limit is exceeded. Try again in 86400 seconds.",
-        ),
-        (
-            hello().layer(keyless.respond_with(answers())),
-            400,
-            "the request lacks a required header field: x-api-key",
-        ),
-        (
-            hello().layer(broken(StoreErrorKind::Unavailable).respond_with(answers())),
-            503,
-            "Rate limiting is temporarily unavailable.",
-        ),
-        (
-            hello().layer(broken(StoreErrorKind::Misconfigured).respond_with(answers())),
+            broken(StoreErrorKind::Misconfigured),
             500,
             "The request could not be counted.",
         ),
@@ -81,10 +70,10 @@ async fn a_429_a_400_and_a_503_have_the_same_form_from_one_function() {
     for (app, status, error) in cases {
         let server = serve(app.layer(Extension(RequestId(7)))).await;
         let mut client = Http1::connect(server).await;
-        let mut answer = client.get("/hello").await;
+        let mut answer = client.get("/").await;
         if status == 429 {
             assert_eq!(answer.status(), 200);
-            answer = client.get("/hello").await;
+            answer = client.get("/").await;
             assert_eq!(lines(&answer, "retry-after"), ["86400"]);
         }
         assert_eq!(answer.status(), status);
@@ -106,10 +95,9 @@ async fn the_fields_of_a_rejection_stay_and_its_body_is_the_renderers() {
         let rejection = rejection.header("content-type", "text/plain");
         Err::<Option<u32>, _>(rejection.body(Bytes::from("sign in first")).unwrap())
     });
-    let limit = RateLimitLayer::new(one_a_day(), LocalStore::new(), by);
-    let limit = limit.respond_with(Http::new().render(in_json));
-    let server = serve(hello().layer(limit).layer(Extension(RequestId(7)))).await;
-    let answer = Http1::connect(server).await.get("/hello").await;
+    let limited = limit(one_a_day(), by).respond_with(Http::new().render(in_json));
+    let server = serve(hello().layer(limited).layer(Extension(RequestId(7)))).await;
+    let answer = Http1::connect(server).await.get("/").await;
     assert_eq!(answer.status(), 401);
     assert_eq!(lines(&answer, "www-authenticate"), ["Bearer", "Basic"]);
     assert_eq!(lines(&answer, "content-language"), [] as [&str; 0]);
@@ -119,13 +107,13 @@ async fn the_fields_of_a_rejection_stay_and_its_body_is_the_renderers() {
 #[tokio::test]
 async fn a_cors_layer_that_is_told_the_names_lets_scripts_read_what_is_sent() {
     for fields in Fields::ALL {
-        let limit = RateLimitLayer::new(one_a_day(), LocalStore::new(), PeerIp::new());
-        let limit = limit.respond_with(Http::new().fields(fields));
+        let limited = limit(one_a_day(), PeerIp::new());
+        let limited = limited.respond_with(Http::new().fields(fields));
         let cors = CorsLayer::new().expose_headers(fields.names().to_vec());
-        let server = serve(hello().layer(limit).layer(cors)).await;
+        let server = serve(hello().layer(limited).layer(cors)).await;
         let mut client = Http1::connect(server).await;
         for status in [200, 429] {
-            let mut request = Request::get("/hello").body(()).unwrap();
+            let mut request = Request::get("/").body(()).unwrap();
             let origin = HeaderValue::from_static("https://example.com");
             request.headers_mut().insert("origin", origin);
             let answer = client.send(request).await;

@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::Router;
+use axum::{Router, routing::get};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -13,6 +13,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::timeout,
+};
+use tollgate::{
+    RateLimitLayer, algorithm::Algorithm, clock::ManualClock, key::Key, store::LocalStore,
 };
 
 const LONGEST: Duration = Duration::from_secs(10);
@@ -24,6 +27,19 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(async move { axum::serve(listener, app).await });
     address
+}
+
+/// Says hello to everyone.
+pub(crate) fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+/// Time stands still for it, so that a busy machine changes nothing.
+pub(crate) fn limit<A: Algorithm, K: Key, F>(
+    algorithm: A,
+    key: F,
+) -> RateLimitLayer<A, LocalStore<A, K, ManualClock>, F> {
+    RateLimitLayer::new(algorithm, crate::support::by_hand().1, key)
 }
 
 async fn connect(server: SocketAddr, local: [u8; 4]) -> TokioIo<TcpStream> {
