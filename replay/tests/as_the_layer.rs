@@ -24,67 +24,8 @@ use tower::{Layer, ServiceExt, service_fn};
 #[derive(Clone)]
 struct User(String);
 
-const FIRST: &str = r#"
-unmatched = "refuse"
-proxies = { header = "x-forwarded-for", trusted = ["10.0.0.0/8"] }
-
-[[rules]]
-name = "login"
-routes = ["POST /login"]
-key = "client"
-limit = [
-    { name = "spacing", algorithm = "min-interval", interval = "2s" },
-    { name = "daily", algorithm = "fixed-window", quota = "30/h" },
-]
-
-[[rules]]
-name = "search"
-routes = ["GET /search", { route = "GET /export/{id}", cost = 5 }]
-key = { extension = "user", missing = "next" }
-limit = { algorithm = "token-bucket", quota = "1/s", burst = 8 }
-[rules.plans]
-by = { header = "x-plan" }
-limits = { gold = { algorithm = "sliding-log", quota = "40/min" } }
-
-[[rules]]
-name = "keyed"
-routes = ["/export/{id}", "/search"]
-key = ["address", { header = "x-api-key" }]
-limit = { algorithm = "sliding-window", quota = "10/min" }
-
-[[rules]]
-name = "upload"
-routes = ["PUT /files/{name}"]
-key = "address"
-limit = { algorithm = "token-bucket", quota = "1/s", burst = 2, wait-at-most = "4s" }
-"#;
-
-const ALL: &str = r#"
-match = "all"
-
-[[rules]]
-name = "tried"
-key = "address"
-limit = { algorithm = "gcra", quota = "2/s" }
-shadow = true
-
-[[rules]]
-name = "everyone"
-key = "everyone"
-limit = { algorithm = "sliding-buckets", quota = "10/10s", precision = "1s" }
-
-[[rules]]
-name = "queued"
-routes = ["/files/{name}"]
-key = "address"
-limit = { algorithm = "leaky-bucket-queue", quota = "1/10s", capacity = 3 }
-
-[[rules]]
-name = "export"
-routes = [{ route = "/export/{id}", cost = 3 }]
-key = { extension = "user" }
-limit = { algorithm = "fixed-window", quota = "20/min", from-first-request = true }
-"#;
+const FIRST: &str = include_str!("rules/first.toml");
+const ALL: &str = include_str!("rules/all.toml");
 
 /// So many requests, some at the same instant and some far apart; the same in each run.
 fn traffic(many: usize) -> Vec<Logged> {

@@ -106,25 +106,12 @@ fn as_a_page_it_needs_no_script_and_no_network_and_nothing_of_the_log_is_markup(
     }
 }
 
-/// The same rules as in `rules.toml`.
-const YAML: &str = r#"
-rules:
-  - name: login
-    routes: [POST /login]
-    key: address
-    limit: { algorithm: fixed-window, quota: 2/min }
-  - name: search
-    routes: [GET /search]
-    key: { header: user-agent }
-    limit: { algorithm: token-bucket, quota: 2/min }
-    shadow: true
-"#;
-
 #[test]
 fn rules_in_yaml_and_in_json_say_the_same_as_in_toml() {
-    let rules: serde_json::Value = serde_norway::from_str(YAML).unwrap();
+    let yaml = include_str!("sample/rules.yaml");
+    let rules: serde_json::Value = serde_norway::from_str(yaml).unwrap();
     let expected = text(&[]);
-    for (ending, rules) in [("yaml", YAML.to_owned()), ("json", rules.to_string())] {
+    for (ending, rules) in [("yaml", yaml.to_owned()), ("json", rules.to_string())] {
         let file = Temporary::new(&format!("same.{ending}"), &rules);
         let found = run(&[file.path(), &sample("access.log")]).well();
         let rest = |text: &str| text.lines().skip(1).collect::<Vec<_>>().join("\n");

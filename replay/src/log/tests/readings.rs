@@ -60,6 +60,12 @@ fn is_example(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#') && !line.starts_with(INDENT)
 }
 
+/// The lines of all forms.
+pub(super) fn lines() -> Vec<&'static str> {
+    let lines = FORMS.iter().flat_map(|(_, text)| text.lines());
+    lines.filter(|line| is_example(line)).collect()
+}
+
 #[test]
 fn each_line_is_read_as_it_says_below_it() {
     for (format, text) in FORMS {
