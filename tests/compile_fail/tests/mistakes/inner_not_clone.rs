@@ -1,30 +1,10 @@
 //! An inner service that is not `Clone`.
 
-use std::{
-    convert::Infallible,
-    future::{Ready, ready},
-    task::{Context, Poll},
-};
+use std::convert::Infallible;
 
 use tollgate::{Quota, RateLimitLayer};
 use tollgate::{algorithm::TokenBucket, key::Global, response::AsError, store::LocalStore};
-use tower::{Layer, Service, ServiceBuilder};
-
-struct Connection;
-
-impl Service<u32> for Connection {
-    type Response = u32;
-    type Error = Infallible;
-    type Future = Ready<Result<u32, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, number: u32) -> Self::Future {
-        ready(Ok(number))
-    }
-}
+use tower::{Layer, ServiceBuilder, service_fn, util::BoxService};
 
 fn main() {
     let limit = RateLimitLayer::new(
@@ -33,6 +13,8 @@ fn main() {
         Global,
     )
     .respond_with(AsError::new());
-    let _ = limit.layer(Connection);
-    let _ = ServiceBuilder::new().layer(limit).service(Connection);
+    let connection =
+        || BoxService::new(service_fn(async |number: u32| Ok::<_, Infallible>(number)));
+    let _ = limit.layer(connection());
+    let _ = ServiceBuilder::new().layer(limit).service(connection());
 }
