@@ -161,57 +161,6 @@ fn each_metric_that_a_chapter_names_is_recorded() {
     }
 }
 
-/// The names of the types in this folder that implement the trait, without those of macros.
-fn implementors(folder: &str, of_trait: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for path in files(&[folder]) {
-        for line in read(path).lines().filter(|line| line.starts_with("impl")) {
-            if let Some((implemented, name)) = line.split_once(" for ")
-                && implemented.contains(&format!("{of_trait}<"))
-            {
-                let end = name
-                    .find(|it: char| !it.is_alphanumeric())
-                    .unwrap_or(name.len());
-                names.insert(name[..end].to_owned());
-            }
-        }
-    }
-    names
-}
-
-/// Those that have no row of their own in a table of this file.
-fn without_a_row(names: &BTreeSet<String>, file: &str) -> Vec<String> {
-    let text = read(file);
-    let cells = text.lines().filter_map(|line| {
-        let row = line.trim_start_matches("//! ").strip_prefix("| ")?;
-        row.split('|').next()
-    });
-    let named: BTreeSet<_> = cells.flat_map(quoted).collect();
-    // A function stands for the type that it returns.
-    let stands_there = |name: &String| {
-        let as_function =
-            |it: &&str| it.replace('_', "").trim_end_matches("()") == name.to_lowercase();
-        named.contains(&**name) || named.iter().any(as_function)
-    };
-    names
-        .iter()
-        .filter(|name| !stands_there(name))
-        .cloned()
-        .collect()
-}
-
-#[test]
-fn each_key_extractor_and_each_store_stands_in_its_tables() {
-    let keys = implementors("src/key", "KeyExtractor");
-    assert!(keys.len() >= 7, "only {keys:?} were found");
-    for table in ["src/key/mod.rs", "src/docs/keys_and_spoofing.md"] {
-        assert_eq!(without_a_row(&keys, table), [""; 0], "{table}");
-    }
-    let stores = implementors("src/store", " Store");
-    assert!(stores.len() >= 3, "only {stores:?} were found");
-    assert_eq!(without_a_row(&stores, "src/store/mod.rs"), [""; 0]);
-}
-
 #[test]
 fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
     let (table, readme) = (read("src/docs/mod.rs"), read("README.md"));
@@ -223,65 +172,6 @@ fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
         let link = format!("](src/docs/{chapter}.md)");
         assert!(readme.contains(&link), "the README has no {link}");
     }
-}
-
-#[test]
-fn each_feature_stands_in_the_table_of_the_readme_and_on_the_front_page() {
-    let (manifest, readme, front) = (read("Cargo.toml"), read("README.md"), read("src/lib.rs"));
-    let (_, section) = manifest.split_once("\n[features]\n").unwrap();
-    let (section, _) = section.split_once("\n[").unwrap();
-    let starts = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
-    let lines = section.lines().filter(starts);
-    let names = lines.filter_map(|line| Some(line.split_once(" = ")?.0));
-    let features: Vec<_> = names.filter(|name| *name != "default").collect();
-    assert!(features.len() >= 9, "only {features:?} were found");
-    let (_, table) = readme.split_once("\n| feature ").unwrap();
-    let (table, _) = table.split_once("\n\n").unwrap();
-    let (_, list) = front.split_once("//! # Features\n").unwrap();
-    for feature in features {
-        let named = format!("`{feature}`");
-        let in_first_cell = |row: &str| {
-            row.split('|')
-                .nth(1)
-                .is_some_and(|cell| cell.contains(&named))
-        };
-        assert!(table.lines().any(in_first_cell), "the table has no {named}");
-        assert!(
-            list.contains(&format!("//! - {named}")),
-            "the list has no {named}"
-        );
-    }
-}
-
-#[test]
-fn each_mistake_of_the_compile_fail_tests_stands_in_their_index() {
-    let folder = "tests/compile_fail/tests/mistakes";
-    let index = read(format!("{folder}/README.md"));
-    let rows = index
-        .lines()
-        .filter(|line| line.contains("]("))
-        .map(str::to_owned);
-    let mistakes = files(&[folder]);
-    let mistakes = mistakes
-        .iter()
-        .filter(|path| path.extension().is_some_and(|it| it == "rs"));
-    let mistakes = mistakes.map(|path| {
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let text = read(path);
-        let first = text
-            .lines()
-            .next()
-            .and_then(|line| line.strip_prefix("//! "));
-        let says = first.unwrap_or_else(|| panic!("{name} does not say what it is"));
-        format!("| {says} | [{name}.rs]({name}.rs), [message]({name}.stderr) |")
-    });
-    let (rows, mistakes): (BTreeSet<_>, BTreeSet<_>) = (rows.collect(), mistakes.collect());
-    assert!(
-        mistakes.len() >= 30,
-        "only {} mistakes were found",
-        mistakes.len()
-    );
-    assert_eq!(rows, mistakes, "the index and the mistakes");
 }
 
 /// The links of a text, except for URLs, items and anchors in itself.
