@@ -3,14 +3,20 @@
 
 use std::{
     fmt::{self, Write},
+    net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
-use axum::{Router, body::Body, extract::Request, routing::get};
+use axum::{
+    Router,
+    body::Body,
+    extract::{ConnectInfo, Request},
+    routing::get,
+};
 use tollgate::{
     Quota, RateLimitLayer, RouteCosts,
-    algorithm::{FixedWindow, Gcra, KeyLimit, LeakyBucket, MinInterval, TokenBucket},
-    key::{Global, Header},
+    algorithm::{KeyLimit, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
+    key::{ClientIp, Global, Header, KeyExtractor},
     rules::Rules,
     store::LocalStore,
 };
@@ -252,5 +258,30 @@ async fn a_header_that_requests_lack_is_told_by_its_name() {
             assert_eq!(status(&app, "/").await, 400);
         }
         assert_eq!(log.told(), [format!("key.header_missing header={name}")]);
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_s_header_that_names_no_client_is_told_by_what_is_wrong_and_not_by_what_it_says() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let by = ClientIp::x_forwarded_for(["10.0.0.1"]);
+    let too_long = "secret".repeat(2_000);
+    for (value, name) in [
+        ("1.2.3.4", None),
+        (", ,", Some("header_missing")),
+        ("secret", Some("header_unreadable")),
+        (&too_long, Some("header_too_long")),
+    ] {
+        let mut request = Request::get("/").header("x-forwarded-for", value);
+        let peer = SocketAddr::from(([10, 0, 0, 1], 443));
+        request.extensions_mut().unwrap().insert(ConnectInfo(peer));
+        by.extract(&request.body(()).unwrap()).unwrap();
+        let told =
+            name.map(|name| format!("client_ip.{name} peer=10.0.0.1 header=x-forwarded-for"));
+        let mut events = log.told();
+        // The first header that is missing is a warning, too, which has no name.
+        events.retain(|event| event.starts_with("client_ip."));
+        assert_eq!(events, Vec::from_iter(told));
     }
 }

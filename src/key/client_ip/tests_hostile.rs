@@ -1,18 +1,9 @@
-//! Promises that hold for any bytes, and the events that are logged about them.
+//! Promises that hold for any bytes.
 
-use std::{
-    fmt::{self, Write},
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use fastrand::Rng;
 use http::HeaderValue;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
 
 use super::*;
 
@@ -31,30 +22,22 @@ fn request(name: &'static str, lines: &[Vec<u8>]) -> Option<Request<()>> {
 
 /// Pieces of valid headers in random order, with some random bytes.
 fn line(random: &mut Rng) -> Vec<u8> {
-    const PIECES: [&str; 41] = [
+    const PIECES: [&str; 31] = [
         "1.2.3.4",
-        "9.9.9.9",
         "10.0.0.2",
-        "10.0.0.3",
         "2001:db8::1",
-        "[2001:db8::2]",
         "::ffff:10.0.0.4",
-        "::ffff:5.6.7.8",
-        "64:ff9b::8.8.8.8",
         "fe80::1%eth0",
         "unknown",
         "_hidden",
         ":80",
-        ":_p",
         ":",
         ",",
         ", ",
         ",",
         ";",
-        "; ",
         "=",
         "for=",
-        "For=",
         "for=\"",
         "for=\"[",
         "]\"",
@@ -63,12 +46,10 @@ fn line(random: &mut Rng) -> Vec<u8> {
         "\\",
         "\\\"",
         "host=\"a,b\"",
-        "for=7.7.7.7",
         "for=10.0.0.5",
         ",for=9.8.7.6",
         "for=\"[2001:db8::7]:_p\"",
         "for=\"1\\.2.3.5\"",
-        "proto=http",
         " ",
         "\t",
         "[",
@@ -152,33 +133,6 @@ fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
 }
 
 #[test]
-fn the_items_of_a_cut_line_are_the_last_items_of_the_whole_line() {
-    fn check<'a, I>(line: &'a [u8], items: fn(Line<'a>) -> I) -> usize
-    where
-        I: Iterator<Item = Result<IpAddr, Stop>>,
-    {
-        let whole: Vec<_> = items(Line::whole(line)).collect();
-        let mut read = 0;
-        for at in 0..=line.len() {
-            let mut end: Vec<_> = items(Line::cut_at(line, at)).collect();
-            assert_eq!(end.pop(), Some(Err(Stop::Cut)));
-            assert!(whole.starts_with(&end), "{at} of {line:?}: {end:?}");
-            read += end.iter().flatten().count();
-        }
-        read
-    }
-
-    let mut random = Rng::with_seed(0x853C_49E6_748F_EA9B);
-    let mut read = [0; 2];
-    for _ in 0..20_000 {
-        let line = line(&mut random);
-        read[0] += check(&line, x_forwarded_for::from_the_right);
-        read[1] += check(&line, forwarded::from_the_right);
-    }
-    assert!(read.iter().all(|&addresses| addresses > 1_000), "{read:?}");
-}
-
-#[test]
 fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() {
     let client: IpAddr = "192.0.2.77".parse().unwrap();
     let mut random = Rng::with_seed(0xDA94_2042_E4DD_58B5);
@@ -232,67 +186,4 @@ fn whoever_pads_the_header_stays_in_their_bucket_and_leaves_the_proxy_s_alone() 
             }
         }
     }
-}
-
-#[test]
-fn what_goes_wrong_is_traced_by_a_name_of_its_own_and_without_what_was_sent() {
-    let by = ClientIp::x_forwarded_for([PROXY]);
-    let log = Log::default();
-    let told = |lines: &[&str]| {
-        let lines: Vec<_> = lines.iter().map(|line| line.as_bytes().to_vec()).collect();
-        let request = request("x-forwarded-for", &lines).unwrap();
-        tracing::subscriber::with_default(log.clone(), || by.extract(&request)).unwrap();
-        std::mem::take(&mut *log.0.lock().unwrap())
-    };
-    assert_eq!(told(&["1.2.3.4"]), "");
-    for (lines, name) in [
-        (&[][..], "client_ip.header_missing"),
-        (&[", ,"], "client_ip.header_missing"),
-        (&["secret"], "client_ip.header_unreadable"),
-        (
-            &["secret".repeat(2000).as_str()],
-            "client_ip.header_too_long",
-        ),
-    ] {
-        let told = told(lines);
-        assert!(told.contains(name), "{told}");
-        assert!(
-            told.contains("peer=10.0.0.1 header=x-forwarded-for"),
-            "{told}"
-        );
-        assert!(!told.contains("secret"), "{told}");
-    }
-}
-
-/// Writes down the events of this crate.
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "tollgate::client_ip"
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        struct Fields<'a>(&'a mut String);
-
-        impl Visit for Fields<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                write!(self.0, " {field}={value:?}").unwrap();
-            }
-        }
-
-        let mut log = self.0.lock().unwrap();
-        log.push_str(event.metadata().name());
-        event.record(&mut Fields(&mut log));
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
 }

@@ -29,7 +29,6 @@ fn each_type_writes_these_bytes_and_no_others() {
     let v6: Ipv6Addr = "2001:db8::1".parse().unwrap();
     for (found, pinned) in [
         (written("bob"), "s:bob;"),
-        (written("bob".to_owned()), "s:bob;"),
         (written(Box::<str>::from("bob")), "s:bob;"),
         (written(Arc::<str>::from("bob")), "s:bob;"),
         (written(Cow::Borrowed("bob")), "s:bob;"),
@@ -51,9 +50,6 @@ fn each_type_writes_these_bytes_and_no_others() {
         (written(false), "u:0;"),
         (written(true), "u:1;"),
         (written(42_u8), "u:42;"),
-        (written(42_u16), "u:42;"),
-        (written(42_u32), "u:42;"),
-        (written(42_u64), "u:42;"),
         (written(42_u128), "u:42;"),
         (written(42_usize), "u:42;"),
         (
@@ -62,12 +58,8 @@ fn each_type_writes_these_bytes_and_no_others() {
         ),
         (written(NonZero::new(42_u64).unwrap()), "u:42;"),
         (written(-5_i8), "i:-5;"),
-        (written(-5_i16), "i:-5;"),
-        (written(-5_i32), "i:-5;"),
-        (written(-5_i64), "i:-5;"),
         (written(-5_i128), "i:-5;"),
         (written(-5_isize), "i:-5;"),
-        (written(42_i32), "i:42;"),
         (
             written(i128::MIN),
             "i:-170141183460469231731687303715884105728;",
@@ -136,15 +128,6 @@ fn a_digest_depends_on_its_key_alone() {
         let mut parts = KeyParts::after(Vec::new(), &ours);
         assert_eq!(parts.secret(b"sk-live-1").as_bytes(), with(&[7; 32]));
     }
-}
-
-#[test]
-fn parts_that_were_written_stay_and_more_come_after() {
-    let mut parts = KeyParts::after(b"app:{".to_vec(), &DigestKey::default());
-    assert_eq!(parts.as_bytes(), b"app:{");
-    parts.text("a").number(1_u8);
-    assert_eq!(parts.as_bytes(), b"app:{s:a;u:1;");
-    assert_eq!(format!("{parts:?}"), "KeyParts(app:{s:a;u:1;)");
 }
 
 #[test]

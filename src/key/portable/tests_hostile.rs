@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr},
 };
 
 use fastrand::Rng;
@@ -13,8 +13,8 @@ use crate::key::HeaderKey;
 #[test]
 fn text_and_bytes_of_every_length_are_bounded_and_distinct() {
     let mut seen = HashMap::new();
-    for length in [0, 1, 2, 21, 22, 31, 32, 63, 64, 65, 66, 4096, 65_536] {
-        for letter in ["a", "b", "\0", " ", "}"] {
+    for length in [0, 1, 21, 22, 63, 64, 65, 66, 65_536] {
+        for letter in ["a", "\0", " ", "}"] {
             let text = letter.repeat(length);
             for bytes in [written(text.as_str()), written(text.as_bytes())] {
                 assert!(bytes.len() <= KeyParts::MAX_PART_LEN, "{bytes}");
@@ -36,34 +36,6 @@ fn text_and_bytes_of_every_length_are_bounded_and_distinct() {
     // The longest there is.
     assert_eq!(KeyParts::MAX_PART_LEN, 67);
     assert_eq!(written("a".repeat(64)).len(), KeyParts::MAX_PART_LEN);
-}
-
-#[test]
-fn whatever_is_in_a_key_its_bytes_are_plain() {
-    let hostile = [
-        "\r\n", "\0", "{x}", "{}", "}", "{", "*", "a b", " ", "?", "[a-z]", "\\", "\"", "'", "$x",
-        "`", "\x1b[31m", "\u{202e}", "é", "e\u{301}", "%", ";", "|", "&", "#",
-    ];
-    let mut seen = HashMap::new();
-    for text in hostile {
-        for bytes in [
-            written(text),
-            written((text, text)),
-            written(text.as_bytes()),
-        ] {
-            assert_plain(&bytes);
-            assert_eq!(seen.insert(bytes, text), None);
-        }
-    }
-    for byte in 0..=255_u8 {
-        let bytes = written([byte]);
-        assert_plain(&bytes);
-        let same = seen.insert(bytes, "a byte alone");
-        assert!(
-            same.is_none_or(|text| text.as_bytes() == [byte]),
-            "{same:?}"
-        );
-    }
 }
 
 fn assert_plain(bytes: &str) {
@@ -110,34 +82,6 @@ fn nothing_of_a_secret_is_in_its_bytes() {
     );
 }
 
-/// One call of a method of [`KeyParts`].
-#[derive(Debug, Clone, PartialEq)]
-enum Part {
-    Text(String),
-    Bytes(Vec<u8>),
-    Number(u128),
-    Signed(i128),
-    Address(IpAddr),
-    Secret(Vec<u8>),
-    Absent,
-    Present,
-}
-
-impl Part {
-    fn write_to(&self, parts: &mut KeyParts) {
-        match self {
-            Self::Text(text) => parts.text(text),
-            Self::Bytes(bytes) => parts.bytes(bytes),
-            Self::Number(number) => parts.number(*number),
-            Self::Signed(number) => parts.signed(*number),
-            Self::Address(ip) => parts.address(*ip),
-            Self::Secret(secret) => parts.secret(secret),
-            Self::Absent => parts.absent(),
-            Self::Present => parts.present(),
-        };
-    }
-}
-
 /// Text of characters with a meaning in the format, so that one part may look like two, or like
 /// another.
 fn text(random: &mut Rng) -> String {
@@ -150,31 +94,39 @@ fn text(random: &mut Rng) -> String {
         .collect()
 }
 
-fn part(random: &mut Rng) -> Part {
-    match random.usize(..8) {
-        0 | 1 => Part::Text(text(random)),
-        2 => Part::Bytes(text(random).into_bytes()),
-        3 => Part::Number(random.u128(..13)),
-        4 => Part::Signed(random.i128(-6..=6)),
-        5 if random.bool() => Part::Address(Ipv4Addr::from(random.u32(..300)).into()),
-        5 => Part::Address(Ipv6Addr::from(random.u128(..300)).into()),
-        6 => Part::Secret(text(random).into_bytes()),
-        _ if random.bool() => Part::Absent,
-        _ => Part::Present,
+/// Writes a part, and says what it is.
+fn write_part(random: &mut Rng, parts: &mut KeyParts) -> String {
+    let kind = random.usize(..9);
+    let (text, small) = (text(random), random.u32(..300));
+    let v6 = Ipv6Addr::from(u128::from(small));
+    match kind {
+        0 | 1 => parts.text(&text),
+        2 => parts.bytes(text.as_bytes()),
+        3 => parts.number(small % 13),
+        4 => parts.signed(i128::from(small % 13) - 6),
+        5 if small % 2 == 0 => parts.address(IpAddr::V4(small.into())),
+        5 => parts.address(IpAddr::V6(v6)),
+        6 => parts.secret(text.as_bytes()),
+        7 => parts.absent(),
+        _ => parts.present(),
+    };
+    match kind {
+        0..=2 | 6 => format!("{} {text:?}", kind.max(1)),
+        3 | 4 => format!("{kind} {}", small % 13),
+        5 => format!("{kind} {small}"),
+        _ => kind.to_string(),
     }
 }
 
 #[test]
 fn no_two_sequences_of_parts_give_the_same_bytes() {
     let mut random = Rng::with_seed(0x9E37_79B9_7F4A_7C15);
-    let mut seen = HashMap::<Vec<u8>, Vec<Part>>::new();
+    let mut seen = HashMap::<Vec<u8>, Vec<String>>::new();
     let mut again = 0;
     for _ in 0..100_000 {
-        let sequence: Vec<_> = (0..random.usize(..4)).map(|_| part(&mut random)).collect();
-        let mut parts = KeyParts::new();
-        for part in &sequence {
-            part.write_to(&mut parts);
-        }
+        let (mut parts, count) = (KeyParts::new(), random.usize(..4));
+        let part = |_| write_part(&mut random, &mut parts);
+        let sequence: Vec<_> = (0..count).map(part).collect();
         let bytes = parts.into_bytes();
         assert!(bytes.len() <= sequence.len() * KeyParts::MAX_PART_LEN);
         let text = String::from_utf8_lossy(&bytes).into_owned();
