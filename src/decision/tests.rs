@@ -21,26 +21,6 @@ fn decided(name: &str, remaining: u64, judgement: Judgement) -> PolicyDecision {
     PolicyDecision::new(&policy(name, 10, MINUTE), status(remaining, judgement))
 }
 
-fn queued(name: &str, delay_micros: u64) -> PolicyDecision {
-    let status = Status {
-        delay_micros,
-        ..status(4, Judgement::Admitted)
-    };
-    PolicyDecision::new(&policy(name, 10, MINUTE), status)
-}
-
-#[test]
-fn of_policies_that_bind_alike_the_first_is_told() {
-    for judgement in [
-        Judgement::Admitted,
-        Judgement::RefusedForMicros(5),
-        Judgement::NeverFits,
-    ] {
-        let both = ["first", "second"].map(|name| decided(name, 3, judgement));
-        assert_eq!(Decision::of_all(both.into()).policy(), "first");
-    }
-}
-
 #[test]
 fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
     let policies = [
@@ -74,29 +54,4 @@ fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there(
         assert_eq!(all.replenished_after(), Duration::ZERO);
         assert_eq!(all.reset_after(), Duration::ZERO);
     }
-}
-
-#[cfg(feature = "layer")]
-#[test]
-fn who_may_not_wait_is_refused_by_the_queue_for_as_long_as_it_would_take() {
-    let free = decided("free", 2, Judgement::Admitted);
-    let refused = Decision::of_one(queued("queue", 7)).refused_for_its_delay();
-    assert_eq!(refused.retry_after(), Some(Duration::from_micros(7)));
-    assert_eq!((refused.remaining(), refused.delay()), (0, Duration::ZERO));
-    assert_eq!(
-        refused.policies()[0].replenished_after(),
-        Duration::from_micros(7)
-    );
-    assert_eq!(refused.reset_after(), Duration::from_secs(3));
-
-    let both = Decision::of_all(vec![free.clone(), queued("queue", 7)]);
-    assert_eq!(both.delay(), Duration::from_micros(7));
-    let refused = both.refused_for_its_delay();
-    assert_eq!(refused.policy(), "queue");
-    let [other, queue] = refused.policies() else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(*other, free);
-    assert!(!queue.is_admitted());
-    assert_eq!(queue.delay(), Duration::ZERO);
 }

@@ -48,35 +48,6 @@ fn units_are_held_for_a_microsecond_to_35_years() {
 }
 
 #[test]
-fn what_the_earlier_generation_holds_stays_where_the_later_one_is_settled() {
-    let (short, long) = (log(10), log(1_000));
-    let mut state = long.fresh(at(10_000));
-    let first = hold(&long, &mut state, 1, 10_000);
-    // The first generation is about to end: the short plan begins another one.
-    let second = hold(&short, &mut state, 2, 11_990);
-    short.settle(&mut state, &second, (2, 0), at(11_991));
-    let third = hold(&long, &mut state, 3, 11_995);
-    assert!(long.holds(&state, &first) && long.holds(&state, &third));
-    assert!(!long.holds(&state, &second));
-    for (now, held) in [(11_999, 4), (12_000, 3), (13_994, 3), (13_995, 0)] {
-        assert_eq!(held_and_left(&long, &state, now), (held, 6), "at {now} µs");
-    }
-}
-
-#[test]
-fn a_refund_gives_back_what_was_settled_and_nothing_that_is_held() {
-    let log = log(100);
-    let mut state = log.fresh(at(10_000));
-    let receipt = hold(&log, &mut state, 4, 10_000);
-    log.settle(&mut state, &receipt, (4, 3), at(10_000));
-    hold(&log, &mut state, 2, 10_000);
-    log.refund(&mut state, 1, at(10_000));
-    assert_eq!(held_and_left(&log, &state, 10_000), (2, 6));
-    log.refund(&mut state, 9, at(10_000));
-    assert_eq!(held_and_left(&log, &state, 10_000), (2, 8));
-}
-
-#[test]
 fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
     let log = log(100);
     let mut state = log.fresh(at(10_000));
@@ -135,21 +106,4 @@ fn a_key_that_leaves_a_shared_bucket_owes_what_is_held_there_and_frees_none_of_i
     for (now, held) in [(10_150, 5), (10_299, 5), (10_300, 0)] {
         assert_eq!(held_and_left(&log, &own, now), (held, 5), "at {now} µs");
     }
-}
-
-#[test]
-fn two_generations_that_have_ended_are_both_spent_by_the_numbers_that_held_them() {
-    let plan = |units, micros, burst| {
-        let bucket = TokenBucket::new(Quota::new(units, Duration::from_micros(micros)));
-        let bucket = bucket.burst(burst).named("x").settled();
-        bucket.held_at_most(Duration::from_micros(1))
-    };
-    let (fast, slow) = (plan(5, 3, 5), plan(1, 1, 1));
-    let mut state = fast.fresh(at(0));
-    for now in [1_000, 1_001] {
-        assert!(fast.step(&mut state, 1, at(now)).0);
-    }
-    // Each is less than a tick, from the end of its generation on.
-    assert!(!slow.judge(&state, 1, at(1_003)));
-    assert!(slow.judge(&state, 1, at(1_004)));
 }

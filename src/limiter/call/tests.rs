@@ -22,31 +22,6 @@ fn nothing_is_done_before_now_is_called() {
 }
 
 #[test]
-fn a_debit_is_charged_at_once_though_it_does_not_fit() {
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
-    limiter.debit("bob", 4).now();
-    assert!(!limiter.check("bob").now().is_admitted());
-    limiter.refund("bob", 2).now();
-    assert!(limiter.check("bob").now().is_admitted());
-    assert!(!limiter.check("bob").now().is_admitted());
-}
-
-#[test]
-fn a_hold_is_taken_when_now_is_called_and_refused_by_what_others_hold() {
-    let limit = TokenBucket::new(Quota::per_day(3)).settled();
-    let limiter = RateLimiter::new(limit, LocalStore::new());
-    let [first, second] = [limiter.hold("bob", 2), limiter.hold("bob", 3)];
-    drop(limiter.hold("bob", 3));
-    let second = second.now().expect("nothing is held yet");
-    let refused = first.now().expect_err("all of it is held");
-    assert_eq!(refused.remaining(), 0);
-    drop(second.settle(1));
-    assert_eq!(limiter.peek("bob").now().remaining(), 2);
-    drop(limiter.hold("bob", 2).now().expect("2 are left"));
-    assert_eq!(limiter.peek("bob").now().remaining(), 0);
-}
-
-#[test]
 fn a_call_that_is_dropped_does_nothing() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(3)), LocalStore::new());
     assert!(limiter.check("bob").now().is_admitted());
@@ -82,15 +57,4 @@ fn what_was_awaited_is_not_asked_once_more() {
     let mut check = limiter.check("bob");
     assert!(poll(Pin::new(&mut check)).is_ready());
     let _ = check.now();
-}
-
-#[test]
-fn it_goes_from_thread_to_thread() {
-    fn sent<T: Send>(_: T) {}
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
-    sent(limiter.check("bob"));
-    sent(limiter.peek("bob"));
-    sent(limiter.refund("bob", 1));
-    sent(limiter.reset("bob"));
-    sent(limiter.hold("bob", 1));
 }

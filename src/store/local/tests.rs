@@ -9,10 +9,7 @@ use crate::{
     store::Ask,
 };
 
-use super::{
-    sweep::{SLOTS_FOR_A_NEW_KEY, SLOTS_FOR_KNOWN_KEYS, SLOTS_IN_A_FULL_TABLE},
-    table::Table,
-};
+use super::{sweep::SLOTS_FOR_KNOWN_KEYS, table::Table};
 
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
@@ -110,37 +107,6 @@ fn looks_take_no_slice_from_the_decisions_between_them() {
         table.decide(&algorithm, &0, Ask::Look(1), &clock);
     }
     assert_eq!(table.keys(), 1);
-}
-
-#[test]
-fn keys_are_spread_over_all_shards() {
-    let algorithm = FixedWindow::new(Quota::per_minute(5));
-    let table = Table::new(4_000_000);
-    for key in 0..200_000_u64 {
-        admits(&table, &algorithm, key, START);
-    }
-    let shards = table.shards.lock_all();
-    let keys: Vec<usize> = shards.map(|shard| shard.entries.len()).collect();
-    let (fewest, most) = (*keys.iter().min().unwrap(), *keys.iter().max().unwrap());
-    // Of 313 shards, each with 639 on average.
-    assert!(500 < fewest && most < 780, "{fewest} to {most}");
-}
-
-#[test]
-fn a_newcomer_to_a_full_table_visits_a_bounded_number_of_buckets() {
-    const KEYS: usize = 100_000;
-    let algorithm = FixedWindow::new(Quota::per_minute(5));
-    let table = Table::new(KEYS);
-    for key in 0..KEYS as u64 {
-        admits(&table, &algorithm, key, START);
-    }
-    let idle = START.saturating_add(Duration::from_secs(120));
-    admits(&table, &algorithm, u64::MAX, idle);
-    let most = SLOTS_IN_A_FULL_TABLE * (1 + SLOTS_FOR_A_NEW_KEY) + SLOTS_FOR_A_NEW_KEY;
-    // The newcomer took one of the places that became free.
-    let gone = KEYS + 1 - table.keys();
-    assert!((1..=most).contains(&gone), "{gone} went");
-    assert_eq!(table.overflow_decisions(), 0);
 }
 
 #[test]

@@ -65,12 +65,6 @@ fn in_the_folder() -> BTreeMap<String, String> {
     files.filter(|(name, _)| name.ends_with(".lua")).collect()
 }
 
-/// The lines of a script that are neither blank nor a comment.
-fn lines_of_code(lua: &str) -> usize {
-    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("--");
-    lua.lines().filter(is_code).count()
-}
-
 #[test]
 fn what_is_sent_is_what_stands_in_the_folder_sent() {
     let sent = sent();
@@ -93,26 +87,6 @@ fn scripts_that_do_the_same_are_one() {
     assert_eq!(text_of::<LeakyBucket>(), bucket);
     assert_eq!(text_of::<Gcra>(), bucket);
     assert_eq!(text_of::<PerRequest<TokenBucket>>(), bucket);
-}
-
-#[test]
-fn the_script_of_a_bucket_is_read_in_a_minute() {
-    let lines = lines_of_code(&text_of::<TokenBucket>());
-    assert!(lines <= 60, "{lines} lines");
-}
-
-#[test]
-fn all_lua_is_at_most_700_lines() {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src/algorithm"));
-    let rules = fs::read_dir(folder)
-        .expect("the folder")
-        .map(|file| file.expect("a file").path());
-    let rules = rules.filter(|path| path.extension().is_some_and(|is| is == "lua"));
-    let rules: usize = rules
-        .map(|path| lines_of_code(&fs::read_to_string(path).expect("text")))
-        .sum();
-    let lines = rules + lines_of_code(FRAME);
-    assert!(lines <= 700, "{lines} lines");
 }
 
 #[test]
