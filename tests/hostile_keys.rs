@@ -15,7 +15,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter,
-    algorithm::{FixedWindow, KeyLimit, SlidingLog, TokenBucket},
+    algorithm::{KeyLimit, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::LocalStore,
@@ -226,68 +226,6 @@ fn a_key_that_panics_leaves_every_bucket_as_it_was() {
     run::<OfTwo>();
 }
 
-#[test]
-fn idle_keys_beside_one_that_panicked_still_make_room() {
-    let (store, clock) = store(1);
-    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
-    let [one, other] = [0, 1].map(|group| Rigged { group, number: 0 });
-    assert!(admits(&limiter, &one));
-    assert!(while_keys_panic(In::Eq, || {
-        admits(&limiter, &one);
-    }));
-    clock.advance(MINUTE);
-    assert!(admits(&limiter, &other));
-    let usage = store.usage();
-    assert_eq!((usage.keys, usage.overflow_decisions), (1, 0));
-}
-
-#[test]
-fn a_sweep_in_which_a_hash_panics_has_counted_who_left() {
-    const KEYS: u64 = 32_000;
-    /// So many calls about a known key sweep everything.
-    const ROUND: usize = 300_000;
-    let (store, clock) = store(100_000);
-    let rate = TokenBucket::new(Quota::new(100, Duration::from_secs(100)));
-    let limiter = RateLimiter::new(rate, store.clone());
-    let key = |number| Rigged {
-        group: number,
-        number,
-    };
-    let known = key(0);
-    assert!(ready(limiter.check_cost(&known, 99)).unwrap().is_admitted());
-    // Half of them are idle after a second, half of the others after another one, and so on.
-    for number in 1..KEYS {
-        let seconds = 1 + number.trailing_zeros();
-        let decision = ready(limiter.check_cost(&key(number), seconds));
-        assert!(decision.unwrap().is_admitted());
-    }
-    // A call hashes its own key; if it hashes more, it is shrinking a table.
-    let (hashed, mut panics) = (Rc::new(Cell::new(0)), 0);
-    for _ in 0..8 {
-        clock.advance(Duration::from_secs(1));
-        for _ in 0..ROUND {
-            hashed.set(0);
-            let hashed = Rc::clone(&hashed);
-            let second = move |_| {
-                hashed.set(hashed.get() + 1);
-                if hashed.get() > 1 {
-                    panic_quietly();
-                }
-            };
-            let panicked = while_keys_do(In::Hash, second, || {
-                admits(&limiter, &known);
-            });
-            panics += usize::from(panicked);
-        }
-    }
-    assert!(panics > 0, "no table was made smaller");
-    clock.advance(Duration::from_secs(30));
-    for _ in 0..ROUND {
-        admits(&limiter, &known);
-    }
-    assert_eq!(store.usage().keys, 1);
-}
-
 /// A way to make calls.
 type Calls<'a> = dyn Fn(&dyn Fn()) + 'a;
 
@@ -419,101 +357,6 @@ fn a_key_whose_drop_panics_leaves_its_place_to_others() {
     }
     of::<OfOne>();
     of::<OfTwo>();
-}
-
-#[test]
-fn a_key_that_is_copied_may_ask_the_limiter_about_itself() {
-    fn run<L: Asked>() {
-        let (limiter, _clock) = L::of(10, 3);
-        let asks = Cell::new(false);
-        let key = Rc::new(rigged(1));
-        let does = {
-            let (limiter, key) = (limiter.clone(), Rc::clone(&key));
-            move |_| {
-                if !asks.replace(true) {
-                    assert!(limiter.admits(&key));
-                }
-            }
-        };
-        assert!(!while_keys_do(In::Clone, does, || assert!(
-            limiter.admits(&key)
-        )));
-        // Two are charged, to one bucket.
-        assert_eq!(limiter.keys(), 1);
-        assert_eq!((0..5).filter(|_| limiter.admits(&key)).count(), 1);
-    }
-    in_time(run::<OfOne>);
-    in_time(run::<OfTwo>);
-}
-
-#[test]
-fn a_key_that_came_while_it_was_copied_for_a_debit_may_ask_when_the_copy_is_dropped() {
-    in_time(|| {
-        let (OfOne(limiter, store), _clock) = OfOne::of(10, 5);
-        let (came, asked) = (Cell::new(false), Rc::new(Cell::new(0)));
-        let key = Rc::new(rigged(1));
-        let does = {
-            let (limiter, key, asked) = (limiter.clone(), Rc::clone(&key), Rc::clone(&asked));
-            move |_| {
-                if came.replace(true) {
-                    return;
-                }
-                assert!(admits(&limiter, &key));
-                let (limiter, key, asked) = (limiter.clone(), Rc::clone(&key), Rc::clone(&asked));
-                let looks = move |_| {
-                    asked.set(asked.get() + 1);
-                    assert_eq!(ready(limiter.peek(&*key)).unwrap().remaining(), 2);
-                };
-                RIGGED.set(Some((In::Drop, Rc::new(looks))));
-            }
-        };
-        let debited = || drop(ready(limiter.debit(&*key, 2)));
-        assert!(!while_keys_do(In::Clone, does, debited));
-        assert_eq!((asked.get(), store.usage().keys), (1, 1));
-    });
-}
-
-/// Each key, when it is evicted, adds another one.
-#[test]
-fn keys_that_ask_as_they_leave_do_not_nest() {
-    const KEYS: u64 = 50_000;
-    let run = || {
-        let (store, clock) = store(1_000_000);
-        let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(9)), store.clone());
-        let key = |number| Rigged {
-            group: number,
-            number,
-        };
-        for number in 0..KEYS {
-            assert!(admits(&limiter, &key(number)));
-        }
-        clock.advance(MINUTE);
-        let newcomers: Vec<Rigged> = (KEYS..2 * KEYS).map(key).collect();
-        let (next, within, deepest) = (Cell::new(2 * KEYS), Cell::new(0), Rc::new(Cell::new(0)));
-        let does = {
-            let (limiter, deepest) = (limiter.clone(), Rc::clone(&deepest));
-            move |_| {
-                next.set(next.get() + 1);
-                within.set(within.get() + 1);
-                deepest.set(within.get().max(deepest.get()));
-                let another = key(next.get());
-                assert!(admits(&limiter, &another));
-                // This one is not evicted.
-                std::mem::forget(another);
-                within.set(within.get() - 1);
-            }
-        };
-        let panicked = while_keys_do(In::Drop, does, || {
-            for newcomer in &newcomers {
-                assert!(admits(&limiter, newcomer));
-            }
-        });
-        assert!(!panicked);
-        assert_eq!(deepest.get(), 1);
-        // The idle keys are evicted, and each has added another one.
-        assert_eq!(store.usage().keys as u64, 2 * KEYS);
-    };
-    in_time(run);
 }
 
 #[test]

@@ -4,16 +4,15 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::mpsc,
-    thread,
     time::Duration,
 };
 
+use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, Policy, Status},
+    PolicyDecision, Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, PolicyId},
     clock::ManualClock,
     store::LocalStore,
 };
@@ -93,8 +92,7 @@ fn asked_while(ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
 
 #[test]
 fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
-    let (done, is_done) = mpsc::channel();
-    thread::spawn(move || {
+    in_time(|| {
         for key in [0, 7] {
             let (store, clock) = store(1);
             let limiter: Limiter =
@@ -121,26 +119,5 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
             is_dropped("the idle state of newcomers", &|| assert!(check(9, 0)));
             is_dropped("an idle key", &|| assert!(check(8, 1)));
         }
-        done.send(()).unwrap();
     });
-    let in_time = is_done.recv_timeout(Duration::from_secs(120));
-    in_time.expect("no state deadlocks");
-}
-
-#[test]
-fn what_newcomers_would_share_is_dropped_if_another_limit_refuses_them() {
-    let quota = Quota::per_minute(10);
-    let limits = EachOf((
-        Own(FixedWindow::new(quota)),
-        FixedWindow::new(Quota::per_day(0)),
-    ));
-    let (store, _clock) = store(1);
-    let limiter = RateLimiter::new(limits, store);
-    let admits = |keys: (Option<u64>, Option<u64>)| {
-        ready(limiter.check(&EachOf(keys))).unwrap().is_admitted()
-    };
-    assert!(admits((Some(0), None)));
-    assert!(asked_while(|| (), || assert!(!admits((Some(1), Some(1))))) > 0);
-    assert_eq!(asked_while(|| (), || assert!(admits((Some(1), None)))), 0);
-    assert_eq!(asked_while(|| (), || assert!(admits((Some(0), None)))), 0);
 }

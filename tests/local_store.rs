@@ -7,13 +7,12 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Limit, TokenBucket},
+    algorithm::{KeyLimit, FixedWindow, LeakyBucket},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Store<A, K> = LocalStore<A, K, ManualClock>;
@@ -32,38 +31,6 @@ fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
     ready(limiter.peek(key)).unwrap().remaining()
 }
 
-#[test]
-fn idle_keys_leave_when_only_one_known_caller_is_left() {
-    let (store, clock) = store(1_000_000);
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(1_000)), store.clone());
-    for key in 0..100_000_u64 {
-        assert!(admits(&limiter, &key));
-    }
-    assert_eq!(store.usage().keys, 100_000);
-    clock.advance(SECOND);
-    // Key 0 spends faster than its bucket refills, so it is never idle.
-    for _ in 0..2_000_000 {
-        clock.advance(Duration::from_micros(900));
-        admits(&limiter, &0);
-    }
-    assert_eq!(store.usage().keys, 1);
-}
-
-#[test]
-fn a_refused_caller_makes_idle_keys_leave_too() {
-    let (store, clock) = store(10_000);
-    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_minute(1)), store.clone());
-    for key in 0..5_000_u64 {
-        assert!(admits(&limiter, &key));
-    }
-    clock.advance(MINUTE);
-    assert!(admits(&limiter, &0));
-    for _ in 0..200_000 {
-        assert!(!admits(&limiter, &0));
-    }
-    assert_eq!(store.usage().keys, 1);
-}
-
 /// A store with room for one key, which is taken by key 0.
 fn full_store(
     quota: Quota,
@@ -80,18 +47,6 @@ fn full_store(
 }
 
 #[test]
-fn newcomers_to_a_full_store_are_limited_together() {
-    let (limiter, store, _clock) = full_store(Quota::per_hour(10));
-    let granted = (1..=100).filter(|key| admits(&limiter, key)).count();
-    assert_eq!(granted, 10);
-    // The overflow bucket counts its refusals too.
-    assert_eq!(store.usage().overflow_decisions, 100);
-    assert_eq!(store.usage().keys, 1);
-    // Key 0 has an entry of its own, with 9 units left.
-    assert_eq!((0..100).filter(|_| admits(&limiter, &0)).count(), 9);
-}
-
-#[test]
 fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
     let (limiter, store, _clock) = full_store(Quota::per_hour(10));
     for _ in 0..6 {
@@ -105,37 +60,6 @@ fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
     assert!(admits(&limiter, &1));
     assert_eq!((remaining(&limiter, &1), store.usage().keys), (3, 1));
     assert_eq!((0..10).filter(|_| admits(&limiter, &1)).count(), 3);
-}
-
-#[test]
-fn an_idle_overflow_bucket_is_forgotten() {
-    let (limiter, store, clock) = full_store(Quota::per_hour(10));
-    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
-    clock.advance(60 * MINUTE);
-    assert_eq!((0..20).filter(|_| admits(&limiter, &1)).count(), 10);
-    // In the second hour key 1 has an entry of its own.
-    assert_eq!(store.usage().overflow_decisions, 20);
-}
-
-#[test]
-fn a_full_store_takes_newcomers_again_as_soon_as_keys_are_idle() {
-    let (store, clock) = store(100);
-    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(10)), store.clone());
-    for key in 0..200_u64 {
-        admits(&limiter, &key);
-    }
-    let overflowed = store.usage().overflow_decisions;
-    assert!(overflowed > 0);
-    clock.advance(10 * SECOND);
-    for key in 1_000..1_075 {
-        assert!(admits(&limiter, &key));
-    }
-    assert_eq!(store.usage().overflow_decisions, overflowed);
-    // A newcomer looks at some buckets, not at all of them, and may miss the very last keys that
-    // are idle.
-    for key in 1_075..1_100 {
-        assert!(admits(&limiter, &key));
-    }
 }
 
 #[test]
@@ -175,22 +99,6 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
         },
     ));
     assert_eq!(queue.delay_of(&asks(5)), 3 * turn);
-}
-
-#[test]
-fn keys_of_any_length_and_content_are_told_apart() {
-    let (store, _clock) = store::<FixedWindow, String>(100);
-    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
-    let long = "x".repeat(64 * 1024);
-    let longer = format!("{long}y");
-    let keys = [
-        "", "x", &long, &longer, "a\r\nb", "a\0b", "{x}", "{}", "*", " ", "\u{ff}", "X",
-    ];
-    for key in keys {
-        assert!(admits(&limiter, key), "{:?}", &key[..key.len().min(8)]);
-        assert!(!admits(&limiter, key), "{:?}", &key[..key.len().min(8)]);
-    }
-    assert_eq!(store.usage().keys, keys.len());
 }
 
 #[test]

@@ -214,24 +214,6 @@ fn a_look_at_a_log_of_a_million_entries_copies_nothing_of_it() {
     });
 }
 
-#[test]
-fn a_look_beside_what_is_held_copies_nothing_of_a_log() {
-    let log = SlidingLog::new(Quota::per_day(1_000_000)).settled();
-    let mut state = log.fresh(START);
-    let mut now = START;
-    for _ in 0..100_000 {
-        now = now.saturating_add(MICRO);
-        log.debit(&mut state, 1, now);
-    }
-    log.charge(&mut state, 5, now);
-    let bytes = bytes_of(|| {
-        let (admitted, seen) = log.look(&state, 1, now);
-        assert!(admitted);
-        assert_eq!(log.decision_of(&seen).remaining(), 1_000_000 - 100_000 - 5);
-    });
-    assert!(bytes <= A_FEW_BYTES, "{bytes} bytes");
-}
-
 /// What a newcomer is let through that starts from what `shared` owes, a copy of `shared` lets
 /// through too; and at first they have the same room.
 #[test]

@@ -6,21 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::local::store;
 use crate::ready::ready;
-use tollgate::{
-    Quota, RateLimiter, Timestamp,
-    algorithm::FixedWindow,
-    clock::ManualClock,
-    store::{LocalStore, local::LocalBuckets},
-};
+use tollgate::{Quota, RateLimiter, algorithm::FixedWindow};
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const MANY: u64 = 10_000;
-
-fn store<A: LocalBuckets<K>, K>() -> LocalStore<A, K, ManualClock> {
-    let clock = ManualClock::at(START);
-    LocalStore::builder().clock(clock).max_keys(2).build()
-}
 
 fn unnamed(number: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(number))
@@ -28,7 +18,7 @@ fn unnamed(number: u64) -> FixedWindow {
 
 #[test]
 fn the_last_of_ten_thousand_policies_is_decided_about_as_soon_as_the_second() {
-    let store = store();
+    let (store, _clock) = store(2);
     let limiter_of = |number| RateLimiter::new(unnamed(number), store.clone());
     for number in 1..=MANY {
         assert!(ready(limiter_of(number).check(&7)).unwrap().is_admitted());
@@ -51,7 +41,7 @@ fn the_last_of_ten_thousand_policies_is_decided_about_as_soon_as_the_second() {
 
 #[test]
 fn each_of_ten_thousand_policies_has_its_own_buckets() {
-    let store = store();
+    let (store, _clock) = store(2);
     for round in 0..2 {
         for number in 1..=MANY {
             let limiter = RateLimiter::new(unnamed(number), store.clone());
@@ -65,7 +55,8 @@ fn each_of_ten_thousand_policies_has_its_own_buckets() {
 
 #[test]
 fn threads_that_bring_the_same_policies_find_the_same_buckets() {
-    let store = store();
+    // Each of the four may hold a place for the same key while it brings it.
+    let (store, _clock) = store(4);
     let admitted = AtomicUsize::new(0);
     thread::scope(|scope| {
         for turn in 0..4 {

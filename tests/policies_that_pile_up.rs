@@ -1,17 +1,13 @@
 //! The operator is told of a store whose policies pile up. (Alone in its file: of two threads that
 //! come to an event first at the same time, `tracing` may tell neither.)
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
-    thread,
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use crate::curious::Curious;
+use crate::in_time::in_time;
 use crate::ready::ready;
 use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
 
@@ -21,8 +17,7 @@ fn unnamed(number: u64) -> FixedWindow {
 
 #[test]
 fn an_operator_whose_policies_pile_up_is_told_once_and_may_ask_the_same_store() {
-    let (done, is_done) = mpsc::channel();
-    thread::spawn(move || {
+    in_time(|| {
         let store = LocalStore::builder().max_keys(2).build();
         // The policies of the second place pile up.
         let limiter_of = {
@@ -46,8 +41,5 @@ fn an_operator_whose_policies_pile_up_is_told_once_and_may_ask_the_same_store() 
                 assert_eq!(was_told, usize::from(number >= 1_000), "{number} policies");
             }
         });
-        done.send(()).unwrap();
     });
-    let told = is_done.recv_timeout(Duration::from_secs(60));
-    told.expect("it is told of, and does not wait for itself");
 }
