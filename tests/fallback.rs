@@ -15,10 +15,8 @@ use http::{Request, Response};
 use tollgate::{
     Decision, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter, StoreError,
     StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, SlidingLog, TokenBucket},
-    choice::by_request,
+    algorithm::{FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, Key},
-    observe::{Event, Outcome},
     response::{AsError, RateLimited, StoreFailed},
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written},
 };
@@ -175,72 +173,6 @@ async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
     }
 }
 
-/// Each limit uses the clock of its own store.
-#[tokio::test]
-async fn clocks_that_differ_by_minutes_grant_nothing_and_lock_nobody_out() {
-    const MINUTE: Duration = Duration::from_secs(60);
-    for (ahead, behind) in [(20 * MINUTE, Duration::ZERO), (Duration::ZERO, 20 * MINUTE)] {
-        let [(of_store, remote), (of_process, local)] = [by_hand(), by_hand()];
-        of_store.advance(ahead);
-        of_process.advance(behind);
-        let hourly = |units| SlidingLog::new(Quota::per_hour(units));
-        let store = Flapping::over(remote);
-        let service = RateLimitLayer::new(hourly(10), store.clone(), Global)
-            .respond_with(AsError)
-            .on_store_error(RateLimiter::new(hourly(5), local))
-            .layer(Echo::default());
-        let admitted = async |requests: u32| {
-            let mut admitted = 0;
-            for number in 0..requests {
-                admitted += u32::from(service.clone().oneshot(number).await.is_ok());
-            }
-            admitted
-        };
-        let wait = async || refused(service.clone().oneshot(1).await).retry_after();
-        assert_eq!(admitted(3).await, 3);
-        // The smaller limit is charged for requests that both admit.
-        for left in [2, 0, 0] {
-            store.fails(DOWN);
-            assert_eq!(admitted(2).await, left);
-            store.fails(None);
-            assert_eq!(admitted(1).await, 1);
-        }
-        store.fails(DOWN);
-        assert_eq!(wait().await, Some(60 * MINUTE));
-        store.fails(None);
-        assert_eq!(admitted(9).await, 4);
-        assert_eq!(wait().await, Some(60 * MINUTE));
-        // Both clocks advance equally.
-        for clock in [&of_store, &of_process] {
-            clock.advance(59 * MINUTE);
-        }
-        for failure in [None, Some(DOWN)] {
-            store.fails(failure);
-            assert_eq!(wait().await, Some(MINUTE));
-        }
-        for clock in [&of_store, &of_process] {
-            clock.advance(MINUTE);
-        }
-        store.fails(DOWN);
-        assert_eq!(admitted(9).await, 5);
-        store.fails(None);
-        assert_eq!(admitted(15).await, 10);
-    }
-}
-
-#[tokio::test]
-async fn a_cost_that_does_not_fit_the_smaller_limit_empties_it() {
-    let store = Flapping::over(by_hand().1);
-    let fallback = RateLimiter::new(small(3), by_hand().1);
-    let service = numbers(100, &store, fallback.clone())
-        .cost(2)
-        .layer(Echo::default());
-    for left in [1, 0, 0] {
-        service.clone().oneshot(1).await.unwrap();
-        assert_eq!(fallback.peek(&()).now().remaining(), left);
-    }
-}
-
 #[tokio::test]
 async fn a_wrong_set_up_and_a_strangers_value_never_fall_back() {
     let store = Flapping::over(by_hand().1);
@@ -293,38 +225,6 @@ async fn handlers_and_callers_are_told_what_the_smaller_limit_says_and_no_more()
 }
 
 #[tokio::test]
-async fn the_smaller_limit_has_plans_tuples_and_keys_of_its_own() {
-    let store = Flapping::over(LocalStore::new());
-    let by_plan = by_request(|request: &Request<()>| {
-        let is_paid = request.headers().contains_key("x-paid");
-        let day = small(if is_paid { 2 } else { 1 });
-        (day, Gcra::new(Quota::per_second(1)).burst(5))
-    });
-    let limit = RateLimitLayer::new(full(5), store.clone(), Header::new("x-user"))
-        .on_store_error(RateLimiter::new(by_plan, LocalStore::new()));
-    let service = limit.layer(service_fn(async |_: Request<()>| {
-        Ok::<_, Infallible>(Response::new(String::new()))
-    }));
-    store.fails(DOWN);
-    let paid = |user: &str| {
-        let request = Request::get("/")
-            .header("x-user", user)
-            .header("x-paid", "yes");
-        request.body(()).unwrap()
-    };
-    let status = async |request| service.clone().oneshot(request).await.unwrap().status();
-    for (request, expected) in [
-        (a_request(), 200),
-        (a_request(), 429),
-        (paid("ann"), 200),
-        (paid("ann"), 200),
-        (paid("ann"), 429),
-    ] {
-        assert_eq!(status(request).await, expected);
-    }
-}
-
-#[tokio::test]
 async fn a_request_that_the_smaller_limit_delays_waits_for_its_turn() {
     let store = Flapping::over(LocalStore::new());
     let queue = Gcra::new(Quota::per_second(20)).burst(1);
@@ -369,63 +269,4 @@ async fn a_settled_limit_falls_back_to_one_that_is_charged_whole() {
         assert_eq!(response.status(), expected);
     }
     assert_eq!(holds.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn an_observer_is_told_that_the_smaller_limit_has_decided_and_whether_the_request_passes() {
-    for is_enforced in [true, false] {
-        let (_, local) = by_hand();
-        let store = Flapping::over(local);
-        let seen: Arc<Mutex<Vec<(Outcome, bool, bool)>>> = Arc::default();
-        let told = Arc::clone(&seen);
-        let smaller = RateLimiter::new(small(2), LocalStore::new());
-        let service = RateLimitLayer::new(full(2), store.clone(), Global)
-            .respond_with(AsError)
-            .on_store_error(smaller)
-            .enforce(is_enforced)
-            .observe(move |event: &Event<'_, ()>| {
-                let is_degraded = event.decision().is_some_and(|said| said.is_degraded());
-                let event = (event.outcome(), event.passes(), is_degraded);
-                told.lock().unwrap().push(event);
-            })
-            .layer(Echo::default());
-        let mut passed = Vec::new();
-        for failure in [
-            None,
-            Some(StoreErrorKind::Unavailable),
-            Some(StoreErrorKind::Misconfigured),
-        ] {
-            store.fails(failure);
-            for number in 0..2 {
-                passed.push(service.clone().oneshot(number).await.is_ok());
-            }
-        }
-        store.fails(None);
-        passed.push(service.clone().oneshot(7).await.is_ok());
-        passed.push(service.clone().oneshot(7).await.is_ok());
-        let seen = std::mem::take(&mut *seen.lock().unwrap());
-        let told: Vec<bool> = seen.iter().map(|(_, passes, _)| *passes).collect();
-        assert_eq!(told, passed, "enforced: {is_enforced}");
-        // The two that the store admits empty the smaller limit, too.
-        let passes = !is_enforced;
-        let over = match is_enforced {
-            true => Outcome::Refused,
-            false => Outcome::ShadowRefused,
-        };
-        let (degraded, failed) = (
-            (Outcome::Degraded, passes, true),
-            (Outcome::StoreError, passes, false),
-        );
-        let expected = [
-            (Outcome::Admitted, true, false),
-            (Outcome::Admitted, true, false),
-            degraded,
-            degraded,
-            failed,
-            failed,
-            (over, passes, false),
-            (over, passes, false),
-        ];
-        assert_eq!(seen, expected, "enforced: {is_enforced}");
-    }
 }

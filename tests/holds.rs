@@ -3,10 +3,7 @@
 use std::{
     convert::Infallible,
     future::ready as ready_future,
-    sync::{
-        Arc, Barrier, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Barrier, Mutex},
     task::{Context, Waker},
     thread,
     time::Duration,
@@ -20,32 +17,24 @@ use axum::{
     routing::post,
 };
 use bytes::Bytes;
-use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{FixedWindow, InFlight, KeyLimit, Settled, SlidingLog, SlidingWindow, TokenBucket},
-    choice::Reloadable,
+    EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter,
+    algorithm::{KeyLimit, InFlight, Settled, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::{Global, Key},
     store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit, service_fn};
 
+use crate::local::{START, store};
 use crate::polled::polled;
 use crate::ready::ready;
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
-
-fn store<A: KeyLimit, K>(max_keys: usize) -> (Store<A, K>, ManualClock) {
-    let clock = ManualClock::at(START);
-    let builder = LocalStore::builder().clock(clock.clone());
-    (builder.max_keys(max_keys).build(), clock)
-}
 
 /// Ten units an hour, held until they are settled.
 fn ten() -> Settled<SlidingLog> {
@@ -259,18 +248,6 @@ fn a_hold_that_is_gone_charges_nobody_when_no_more_than_it_was_spent() {
 }
 
 #[test]
-fn a_late_settlement_in_the_shared_bucket_charges_it_what_was_spent_beyond_the_hold() {
-    let (store, clock) = store(1);
-    let limiter = RateLimiter::new(ten(), store.clone());
-    let _known = held(&limiter, &0, 1).unwrap();
-    let late = held(&limiter, &1, 4).unwrap();
-    clock.advance(MINUTE * 3);
-    drop(late.settle(6));
-    assert_eq!(remaining(&limiter, &3), 10 - 6);
-    assert_eq!(store.usage().keys, 1);
-}
-
-#[test]
 fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits() {
     fn wait_after<A: KeyLimit>(rule: A, units: u32) -> Duration {
         let limiter = RateLimiter::new(rule, store(10).0);
@@ -296,64 +273,6 @@ fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_agai
     let even = wait_after(TokenBucket::new(Quota::per_day(100_000)), u32::MAX);
     let units = u64::from(u32::MAX) + 1 - 100_000;
     assert_eq!(even, exact(units * (day / 100_000), 1));
-}
-
-#[test]
-fn a_crowd_at_one_key_is_charged_what_it_spends_while_its_plan_changes_and_all_hold() {
-    // How much of the plan of 40 a unit of a plan of so many is.
-    fn is_charged<A: KeyLimit>(of: impl Fn(u64) -> A + Sync, part_of_40: fn(u64) -> u64) {
-        let (store, _) = store(10);
-        let plan = Reloadable::new(of(40));
-        let limiter = RateLimiter::new(plan.clone(), store);
-        let spent = AtomicU64::new(0);
-        thread::scope(|scope| {
-            for number in 0..8 {
-                let (limiter, plan, spent, of) = (&limiter, &plan, &spent, &of);
-                scope.spawn(move || {
-                    for turn in 0..400 {
-                        if turn % 8 == number {
-                            let units = if turn % 3 == 0 { 5 } else { 40 };
-                            plan.replace(of(units)).unwrap();
-                        }
-                        let Ok(hold) = ready(limiter.hold(&7, 2)).unwrap() else {
-                            continue;
-                        };
-                        let units = u32::from(turn % 40 == 5 * number);
-                        let clone = hold.clone();
-                        ready(clone.settle(units)).unwrap();
-                        ready(hold.settle(2)).unwrap();
-                        let part = part_of_40(hold.decision().limit());
-                        spent.fetch_add(u64::from(units) * part, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        plan.replace(of(40)).unwrap();
-        let left = ready(limiter.peek(&7)).unwrap().remaining();
-        let spent = spent.into_inner();
-        assert!(
-            left == 40_u64.saturating_sub(spent) && spent > 5,
-            "{left} left, {spent} spent"
-        );
-    }
-    let quota = Quota::per_hour;
-    is_charged(
-        |units| SlidingLog::new(quota(units)).named("n").settled(),
-        |_| 1,
-    );
-    is_charged(
-        |units| FixedWindow::new(quota(units)).named("n").settled(),
-        |_| 1,
-    );
-    is_charged(
-        |units| SlidingWindow::new(quota(units)).named("n").settled(),
-        |_| 1,
-    );
-    // A bucket keeps time, of which a unit of a slower plan takes more.
-    is_charged(
-        |units| TokenBucket::new(quota(units)).named("n").settled(),
-        |limit| 40 / limit,
-    );
 }
 
 #[test]
@@ -439,22 +358,6 @@ async fn a_request_that_costs_nothing_holds_nothing() {
     }
     let limiter = RateLimiter::new(ten(), store);
     assert_eq!(ready(limiter.peek(&())).unwrap().remaining(), 10);
-}
-
-#[tokio::test]
-async fn a_body_that_settles_says_of_itself_what_the_inner_one_says() {
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).settle_at_end(|_: &End| 1);
-    let inner = service_fn(async |_: Request<Body>| {
-        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
-    });
-    let response = limit.layer(inner).oneshot(Request::new(Body::empty()));
-    let mut body = response.await.unwrap().into_body();
-    assert!(!body.is_end_stream());
-    assert_eq!(body.size_hint().exact(), Some(5));
-    let printed = format!("{body:?}");
-    assert!(printed.starts_with("SettledBody {"), "{printed}");
-    body.frame().await.unwrap().unwrap();
-    assert!(body.is_end_stream());
 }
 
 #[test]

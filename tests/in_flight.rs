@@ -4,9 +4,8 @@ use std::{
     convert::Infallible,
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::atomic::{AtomicU64, Ordering},
-    task::{Context, Poll},
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -18,7 +17,6 @@ use axum::{
     response::Response,
     routing::get,
 };
-use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
@@ -159,33 +157,6 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
 }
 
 #[tokio::test]
-async fn a_body_that_fails_has_ended() {
-    let limit = layer(1);
-    let inner =
-        service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::new(Failing))));
-    let response = limit.layer(inner).oneshot(request()).await.unwrap();
-    let mut body = response.into_body();
-    assert_eq!(taken(&limit), 1);
-    assert!(body.frame().await.unwrap().is_err());
-    assert_eq!(taken(&limit), 0);
-}
-
-/// A body that fails at once.
-struct Failing;
-
-impl http_body::Body for Failing {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
-        Poll::Ready(Some(Err(std::io::Error::other("broken"))))
-    }
-}
-
-#[tokio::test]
 async fn a_body_that_is_whole_in_memory_has_ended_unless_it_is_settled_at_its_end() {
     let limit = layer(1);
     let inner = service_fn(async |_: Request<Body>| {
@@ -235,7 +206,7 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
     let policy = r#""two";q=1;qu="concurrent-requests""#;
     assert_eq!(first.headers()["ratelimit-policy"], policy);
 
-    let refused = app.clone().oneshot(request()).await.unwrap();
+    let refused = app.oneshot(request()).await.unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()["ratelimit-policy"], policy);
     assert_eq!(refused.headers()["ratelimit"], r#""two";r=0"#);
@@ -251,46 +222,6 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
         text.contains("Try again when one of them has ended."),
         "{text}"
     );
-
-    let call = Request::post("/pkg.Service/Call").header("content-type", "application/grpc");
-    let refused = app
-        .oneshot(call.body(Body::empty()).unwrap())
-        .await
-        .unwrap();
-    assert_eq!(refused.headers()["grpc-status"], "8");
-    assert_eq!(
-        refused.headers()["grpc-message"],
-        "too many requests are in flight"
-    );
-    assert!(!refused.headers().contains_key("grpc-retry-pushback-ms"));
-    let details = &refused.headers()["grpc-status-details-bin"];
-    let details = STANDARD_NO_PAD.decode(details).unwrap();
-    let names = |name: &[u8]| details.windows(name.len()).any(|part| part == name);
-    assert!(names(b"google.rpc.QuotaFailure") && !names(b"google.rpc.RetryInfo"));
-}
-
-#[tokio::test]
-async fn beside_a_bucket_in_a_tuple_both_must_admit_and_a_refused_request_takes_no_place() {
-    let bucket = TokenBucket::new(Quota::per_hour(3)).named("tokens");
-    let limits = (InFlight::new(2).named("at-once"), bucket);
-    let limit = RateLimitLayer::new(limits, LocalStore::new(), Global);
-    let app: Router = Router::new()
-        .route("/", get(async || "hello"))
-        .layer(limit.clone());
-    let ask = || app.clone().oneshot(request());
-    let [first, second] = [ask().await.unwrap(), ask().await.unwrap()];
-    let refused = ask().await.unwrap();
-    assert_eq!(refused.headers()["ratelimit"], r#""at-once";r=0"#);
-    drop((first, second));
-    drop(ask().await.unwrap());
-    // The bucket is empty, and what it refuses is not in flight.
-    for _ in 0..5 {
-        let refused = ask().await.unwrap();
-        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert!(refused.headers().contains_key("retry-after"));
-    }
-    let peeked = limit.limiter().peek(&()).now();
-    assert_eq!(peeked.policies()[0].remaining(), 2);
 }
 
 #[tokio::test]
@@ -313,25 +244,6 @@ async fn beside_what_is_settled_a_handler_settles_and_stays_in_flight() {
     assert_eq!(left(), [1, 900]);
     drop(response);
     assert_eq!(left(), [2, 900]);
-
-    // By its head, too: what was spent is known then, and the body goes on.
-    let by_head = limit.clone().settle(|_: &Response| 50);
-    let app: Router = Router::new()
-        .route("/", get(async || "hello"))
-        .layer(by_head);
-    let response = app.oneshot(request()).await.unwrap();
-    assert_eq!(left(), [1, 850]);
-    drop(response);
-    assert_eq!(left(), [2, 850]);
-
-    let at_end = limit.clone().settle_at_end(|end: &End| end.kib());
-    let app: Router = Router::new()
-        .route("/", get(async || "hello"))
-        .layer(at_end);
-    let response = app.oneshot(request()).await.unwrap();
-    assert_eq!(left(), [1, 250]);
-    response.into_body().collect().await.unwrap();
-    assert_eq!(left(), [2, 849]);
 }
 
 #[test]

@@ -4,8 +4,6 @@
 mod at_one_instant;
 #[path = "support/curious.rs"]
 mod curious;
-#[path = "support/enforced.rs"]
-mod enforced;
 #[path = "support/in_time.rs"]
 mod in_time;
 #[path = "support/local.rs"]

@@ -223,47 +223,21 @@ async fn an_observer_that_panics_gives_the_place_in_flight_back() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_gives_the_turn_in_a_queue_back() {
-    let (_clock, store) = by_hand();
-    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
-    let limit = RateLimitLayer::new(queue, store, Global).respond_with(AsError);
-    let free = limit.clone();
-    let limit = limit.observe(|event: &Event<'_, ()>| {
-        assert!(event.decision().unwrap().delay().is_zero(), "on purpose");
-    });
-    let mut service = limit.layer(Echo::default());
-    service.ready().await.unwrap().call(1).await.unwrap();
-    for _ in 0..5 {
-        let ready = service.ready().await.unwrap();
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(ready.call(2)))).is_err());
-        assert_eq!(free.limiter().peek(&()).now().remaining(), 2);
-    }
-}
-
 #[test]
-fn an_event_is_printed_without_a_secret_and_its_outcomes_have_names() {
-    assert_eq!(Outcome::StoreError.to_string(), Outcome::StoreError.name());
+fn an_event_is_printed_without_a_secret() {
     let printed = Arc::new(Mutex::new(String::new()));
     let print = Arc::clone(&printed);
-    let limit = RateLimitLayer::new(
-        Gcra::new(Quota::per_day(1)),
-        LocalStore::new(),
-        Header::new("x-key"),
-    )
-    .observe(move |event: &Event<'_, tollgate::key::HeaderKey>| {
-        *print.lock().unwrap() = format!("{event:?}");
-    });
+    let quota = Gcra::new(Quota::per_day(1));
+    let limit = RateLimitLayer::new(quota, LocalStore::new(), Header::new("x-key")).observe(
+        move |event: &Event<'_, tollgate::key::HeaderKey>| {
+            *print.lock().unwrap() = format!("{event:?}");
+        },
+    );
     let request = Request::get("/").header("x-key", "sk-bobs-own-s3cret");
-    drop(
-        limit
-            .layer(hello())
-            .call(request.body(Body::empty()).unwrap()),
-    );
+    let request = request.body(Body::empty()).unwrap();
+    drop(limit.layer(hello()).call(request));
     let printed = printed.lock().unwrap();
-    assert!(
-        printed.starts_with("Event { outcome: Admitted, passes: true, cost: 1"),
-        "{printed}"
-    );
+    let expected = "Event { outcome: Admitted, passes: true, cost: 1";
+    assert!(printed.starts_with(expected), "{printed}");
     assert!(!printed.contains("s3cret"), "{printed}");
 }

@@ -5,32 +5,25 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, mpsc},
     task::{Context, Waker},
     thread,
     time::Duration,
 };
 
 use crate::ready::ready;
-use crate::seen::{Seen, Times};
+use crate::seen::Seen;
 use crate::stores::over_every_store;
 use crate::support::{Broken, Remote, by_hand};
 use crate::tokio_time::{is_due, millis, store, ten_a_second};
 use tokio::time::{Instant, sleep, timeout};
 use tollgate::{
-    EachOf, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
+    Quota, RateLimiter, StoreErrorKind,
     algorithm::*,
-    key::Global,
     observe::{Event, Observe, Outcome},
-    response::AsError,
     store::{LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
-use tower::{Layer, ServiceExt};
 
 fn daily(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("daily")
@@ -120,27 +113,6 @@ async fn each_call_of_every_algorithm_is_told_once_as_it_is_answered() {
 }
 
 #[test]
-fn a_call_without_async_is_told_as_one_with() {
-    let seen = Seen::default();
-    let limiter = RateLimiter::new(daily(3).settled(), by_hand().1).observe(seen.clone());
-    assert!(limiter.check_cost("bob", 2).now().is_admitted());
-    assert!(limiter.hold("bob", 2).now().is_err());
-    let hold = limiter.hold("bob", 1).now().unwrap();
-    limiter.debit("bob", 4).now();
-    seen.is(&[
-        r#"admitted "bob" cost 2, daily left 1"#,
-        r#"refused "bob" cost 2, daily over 1, wait 86400s, answered"#,
-        r#"admitted "bob" cost 1, daily left 0"#,
-        r#"debited "bob" cost 4"#,
-    ]);
-    drop(hold);
-    limiter.peek("bob").now();
-    limiter.refund("bob", 1).now();
-    limiter.reset("bob").now();
-    seen.is(&[]);
-}
-
-#[test]
 fn a_call_that_is_dropped_before_its_answer_is_not_told() {
     let seen = Seen::default();
     let near = RateLimiter::new(daily(3), by_hand().1).observe(seen.clone());
@@ -151,32 +123,6 @@ fn a_call_that_is_dropped_before_its_answer_is_not_told() {
     let mut cx = Context::from_waker(Waker::noop());
     assert!(asked.as_mut().poll(&mut cx).is_pending());
     seen.is(&[]);
-}
-
-#[tokio::test]
-async fn of_several_keys_and_of_limits_in_shadow_each_is_told() {
-    let seen = Seen::default();
-    let limits = EachOf((daily(5), daily(1).named("per-account")));
-    let limiter = RateLimiter::new(limits, by_hand().1).observe(seen.clone());
-    let bob = Some("bob".to_owned());
-    for account in [bob.clone(), bob, None] {
-        limiter.check(&EachOf((Some(()), account))).now();
-    }
-    seen.is(&[
-        r#"admitted EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account left 0"#,
-        r#"refused EachOf((Some(()), Some("bob"))) cost 1, daily left 4, per-account over 0, wait 86400s, answered"#,
-        "admitted EachOf((Some(()), None)) cost 1, daily left 3",
-    ]);
-    let hourly = FixedWindow::new(Quota::per_hour(1)).named("hourly");
-    let limiter = RateLimiter::new((daily(2), hourly.shadow()), by_hand().1).observe(seen.clone());
-    for _ in 0..3 {
-        limiter.check(&7).await.unwrap();
-    }
-    seen.is(&[
-        "admitted 7 cost 1, daily left 1, hourly stands 0",
-        "admitted 7 cost 1, daily left 0, hourly would refuse 0",
-        "refused 7 cost 1, daily over 0, wait 86400s, answered",
-    ]);
 }
 
 #[tokio::test]
@@ -331,16 +277,6 @@ fn an_observer_that_panics_ends_what_is_held_as_if_the_hold_were_dropped() {
         assert!(held.is_err());
         assert_eq!(limiter.peek("bob").now().remaining(), 2);
     }
-    let limiter = RateLimiter::new(daily(5).settled(), by_hand().1);
-    let panics = limiter
-        .clone()
-        .observe(panics_at::<String>(Outcome::Admitted));
-    let held = catch_unwind(AssertUnwindSafe(|| drop(panics.hold("bob", 3).now())));
-    assert!(held.is_err());
-    assert_eq!(limiter.peek("bob").now().remaining(), 2);
-    // It was charged: time gives it back, and no settlement.
-    limiter.refund("bob", 3).now();
-    assert_eq!(limiter.peek("bob").now().remaining(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -390,44 +326,4 @@ fn nobody_waits_in_line_behind_a_slow_observer() {
     assert!(second.unwrap().is_admitted());
     next_is_ready.send(()).unwrap();
     assert!(first.join().unwrap().unwrap().is_admitted());
-}
-
-#[tokio::test]
-async fn the_time_of_the_store_is_told_to_whoever_asks_of_each_kind_of_call() {
-    let (times, seen) = (Times::default(), Arc::new(AtomicUsize::new(0)));
-    let count = Arc::clone(&seen);
-    let other = move |_: &Event<'_, String>| {
-        count.fetch_add(1, Ordering::Relaxed);
-    };
-    let limiter = RateLimiter::new(daily(9), Remote(by_hand().1));
-    let limiter = limiter.observe((times.clone(), other));
-    limiter.check("bob").await.unwrap();
-    drop(limiter.hold("bob", 1).await.unwrap());
-    limiter.debit("bob", 1).await.unwrap();
-    limiter.until_ready("bob", 1).await.unwrap();
-    let near = RateLimiter::new(daily(9), by_hand().1).observe(times.clone());
-    near.check("bob").now();
-    near.check("bob").await.unwrap();
-    let times = times.taken();
-    assert_eq!((times.len(), seen.load(Ordering::Relaxed)), (6, 4));
-    let are_measured = times.iter().all(|time| *time > Some(Duration::ZERO));
-    assert!(are_measured, "{times:?}");
-}
-
-#[tokio::test]
-async fn a_layer_and_its_limiter_have_an_observer_each() {
-    let (of_layer, of_limiter) = (Seen::default(), Seen::default());
-    let limit = RateLimitLayer::new(daily(3), by_hand().1, Global)
-        .respond_with(AsError)
-        .observe(of_layer.clone());
-    let limiter = limit.limiter().clone();
-    limiter.check(&()).now();
-    of_layer.is(&[]);
-    limiter.observe(of_limiter.clone()).check(&()).now();
-    of_limiter.is(&["admitted () cost 1, daily left 1"]);
-    of_layer.is(&[]);
-    let service = limit.layer(crate::support::Echo::default());
-    service.oneshot(1).await.unwrap();
-    of_layer.is(&["admitted () cost 1, daily left 0"]);
-    of_limiter.is(&[]);
 }

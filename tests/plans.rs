@@ -38,58 +38,6 @@ fn caller<A: KeyLimit>(plans: [A; 2]) -> impl Fn(u64, usize, u32) -> Decision {
     }
 }
 
-#[test]
-fn a_bucket_keeps_the_time_that_it_needs_to_recover() {
-    fn holds<A: KeyLimit>(bucket: impl Fn(u64) -> A) {
-        // Five units are owed for half a minute, by both.
-        let ask = caller([bucket(10), bucket(60)]);
-        assert!(ask(0, 0, 5).is_admitted());
-        let refused = ask(0, 1, 1);
-        assert_eq!(refused.retry_after(), Some(Duration::from_secs(21)));
-        let left = |millis| [0, 1].map(|plan| ask(millis, plan, 0).remaining());
-        assert_eq!(left(20_999), [8, 0]);
-        assert_eq!(left(25_000), [9, 5]);
-        assert_eq!(left(29_999), [9, 9]);
-        assert_eq!(left(30_000), [10, 10]);
-
-        // And for five seconds, less than one unit of the slower takes.
-        let ask = caller([bucket(10), bucket(60)]);
-        assert!(ask(0, 1, 5).is_admitted());
-        assert!(ask(0, 0, 9).is_admitted());
-        let refused = ask(0, 0, 1);
-        assert_eq!(refused.retry_after(), Some(Duration::from_secs(5)));
-    }
-    let quota = Quota::per_minute;
-    holds(|units| TokenBucket::new(quota(units)).burst(10).named("x"));
-    holds(|units| Gcra::new(quota(units)).burst(10).named("x"));
-    holds(|units| LeakyBucket::new(quota(units)).capacity(10).named("x"));
-    holds(|units| {
-        let bucket = LeakyBucket::new(quota(units)).capacity(10);
-        bucket.queue().named("x")
-    });
-}
-
-#[test]
-fn a_window_or_a_log_keeps_what_it_has_counted() {
-    fn holds<A: KeyLimit>(rule: impl Fn(Quota) -> A) {
-        let ask = caller([10, 20].map(|units| rule(Quota::per_minute(units))));
-        assert!(ask(0, 0, 7).is_admitted());
-        assert_eq!(ask(10_000, 1, 0).remaining(), 13);
-        assert!(ask(10_000, 1, 6).is_admitted());
-        let left = |millis| [0, 1].map(|plan| ask(millis, plan, 0).remaining());
-        assert_eq!(left(10_000), [0, 7]);
-        assert!(!ask(10_000, 0, 1).is_admitted());
-        assert_eq!(left(120_000), [10, 20]);
-    }
-    let step = Duration::from_secs(10);
-    holds(|quota| FixedWindow::new(quota).named("x"));
-    holds(|quota| FixedWindow::new(quota).from_first_request().named("x"));
-    holds(|quota| SlidingWindow::new(quota).named("x"));
-    holds(|quota| SlidingLog::new(quota).named("x"));
-    holds(|quota| SlidingBuckets::new(quota, step).named("x"));
-    holds(|quota| SlidingBuckets::new(quota, step).strict().named("x"));
-}
-
 /// Whoever has spent everything under one plan has everything under the other, and the other way
 /// round.
 fn begins_anew<A: KeyLimit>(why: &str, plans: [A; 2]) {
@@ -237,31 +185,4 @@ fn nobodys_numbers_forget_the_state_of_another() {
         }
     }
     for_every_algorithm(&Remembered);
-}
-
-#[test]
-fn idle_keys_leave_as_soon_as_they_are_fresh_by_whichever_numbers() {
-    struct Leaving;
-    impl Body for Leaving {
-        fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A) {
-            for (numbers, sweeping) in [(&slow, &fast), (&fast, &slow)] {
-                let clock = ManualClock::at(START);
-                let shared = store(&clock);
-                let sweeper = RateLimiter::new(sweeping.clone(), shared.clone());
-                let caller = RateLimiter::new(numbers.clone(), shared.clone());
-                for key in 0..1_000 {
-                    assert!(check(&caller, key, 1).is_admitted());
-                }
-                let reset_after = check(&caller, 0, 0).reset_after();
-                clock.advance(reset_after - Duration::from_micros(1));
-                sweep(&sweeper, 0..0);
-                assert!(shared.usage().keys >= 1_000, "{name}: too early");
-                // Two counters of windows matter for up to one window more than they weigh.
-                clock.advance(Duration::from_secs(101));
-                sweep(&sweeper, 0..0);
-                assert!(shared.usage().keys <= 1, "{name}: {:?}", shared.usage());
-            }
-        }
-    }
-    for_every_algorithm(&Leaving);
 }

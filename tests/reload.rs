@@ -3,6 +3,7 @@
 #![cfg(feature = "reload")]
 
 use std::{
+    convert::Infallible,
     sync::{
         Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,14 +14,10 @@ use std::{
 use crate::ready::ready;
 use http::{Request, Response};
 use tollgate::{
-    ConfigError, EachOf, Quota, RateLimitLayer, RateLimiter, Timestamp,
-    algorithm::{FixedWindow, KeyLimit, TokenBucket},
-    choice::{Reloadable, by_request},
-    clock::ManualClock,
-    key::{Global, Header},
-    store::LocalStore,
+    ConfigError, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::FixedWindow,
+    choice::Reloadable, clock::ManualClock, key::Global, store::LocalStore,
 };
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, ServiceExt, service_fn};
 
 const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
 
@@ -97,44 +94,6 @@ fn another_policy_is_refused_by_both_names_and_the_old_limit_stays() {
         assert!(said.contains("daily") && said.contains(name), "{said}");
         assert!(format!("{:?}", limit.in_force()).contains("units: 2"));
     }
-
-    let both = |first: &str, second: &str| {
-        let bucket = TokenBucket::new(Quota::per_second(5));
-        EachOf((
-            bucket.clone().named(first),
-            (bucket, daily(2).named(second)),
-        ))
-    };
-    let unnamed = "token-bucket-5-1s";
-    let limit = Reloadable::new(both("address", "account"));
-    limit.replace(both("address", "account")).unwrap();
-    let said = limit
-        .replace(both("account", "address"))
-        .unwrap_err()
-        .to_string();
-    for names in [
-        format!("address, {unnamed}, account"),
-        format!("account, {unnamed}, address"),
-    ] {
-        assert!(said.contains(&names), "{said}");
-    }
-}
-
-/// Requests of `bob`, which the service answers after it has replaced the limit.
-fn replacing<A: KeyLimit>(
-    limit: &Reloadable<A>,
-    new: A,
-) -> impl Service<
-    Request<String>,
-    Response = Response<String>,
-    Error = std::convert::Infallible,
-    Future: Send,
-> + Clone {
-    let limit = limit.clone();
-    service_fn(move |_: Request<String>| {
-        limit.replace(new.clone()).unwrap();
-        std::future::ready(Ok(Response::new(String::new())))
-    })
 }
 
 fn policy_line<B>(response: &Response<B>) -> &str {
@@ -147,7 +106,10 @@ async fn a_request_is_told_the_numbers_that_judged_it_although_they_were_replace
     let limit = Reloadable::new(daily(2));
     let store = LocalStore::builder().clock(ManualClock::at(START)).build();
     let layer = RateLimitLayer::new(limit.clone(), store, Global);
-    let service = layer.layer(replacing(&limit, daily(1)));
+    let service = layer.layer(service_fn(move |_: Request<String>| {
+        limit.replace(daily(1)).unwrap();
+        std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))
+    }));
     let ask = || service.clone().oneshot(Request::new(String::new()));
     let admitted = ask().await.unwrap();
     assert_eq!(policy_line(&admitted), "\"daily\";q=2;w=86400");
@@ -155,31 +117,4 @@ async fn a_request_is_told_the_numbers_that_judged_it_although_they_were_replace
     let refused = ask().await.unwrap();
     assert_eq!(refused.status(), 429);
     assert_eq!(policy_line(&refused), "\"daily\";q=1;w=86400");
-}
-
-#[tokio::test]
-async fn each_plan_of_a_layer_is_replaced_on_its_own() {
-    let [free, paid] = [1, 3].map(|units| Reloadable::new(daily(units)));
-    let by_plan = (free.clone(), paid.clone());
-    let limit = by_request(move |request: &Request<String>| {
-        let is_paid = request.headers().contains_key("x-paid");
-        let (free, paid) = &by_plan;
-        let plan = if is_paid { paid } else { free };
-        FixedWindow::clone(&plan.in_force())
-    });
-    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
-    let layer = RateLimitLayer::new(limit, store, Header::new("x-user"));
-    let service = layer.layer(replacing(&paid, daily(4)));
-    let ask = async |is_paid: bool| {
-        let mut request = Request::get("/").header("x-user", "bob");
-        if is_paid {
-            request = request.header("x-paid", "");
-        }
-        let request = request.body(String::new()).unwrap();
-        let response = service.clone().oneshot(request).await.unwrap();
-        policy_line(&response).to_owned()
-    };
-    assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
-    assert_eq!(ask(true).await, "\"daily\";q=4;w=86400");
-    assert_eq!(ask(false).await, "\"daily\";q=1;w=86400");
 }

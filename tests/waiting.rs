@@ -7,8 +7,8 @@ use tokio::{
     time::{Instant, advance},
 };
 use tollgate::{
-    EachOf, Options, Quota, RateLimitLayer, RateLimiter,
-    algorithm::{FixedWindow, LeakyBucket, TokenBucket},
+    Options, Quota, RateLimitLayer, RateLimiter,
+    algorithm::TokenBucket,
     key::{KeyExtractor, from_fn},
     response::{AsError, RateLimited},
 };
@@ -80,23 +80,6 @@ async fn who_is_refused_is_told_when_the_wait_would_be_short_enough() {
     assert_eq!(waits.delay(), Duration::from_secs(5));
     assert_eq!(waits.reset_after(), Duration::from_secs(15));
     assert!(limiter.check_cost("bob", 2).await.unwrap().never_fits());
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_waits_in_the_queue_of_one_of_several_keys_waits_as_long_as_there() {
-    let daily = FixedWindow::new(Quota::per_day(9));
-    let queue = LeakyBucket::new(Quota::per_second(10)).queue();
-    let queues = EachOf((daily, queue.clone(), queue.named("slots")));
-    let none = from_fn(|_: &u32| Ok::<_, Infallible>(None::<u32>));
-    let all = from_fn(|_: &u32| Ok::<_, Infallible>(Some(0_u32)));
-    let hundreds = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number / 100)));
-    let keys = EachOf((hundreds, none, all));
-    let limit = RateLimitLayer::new(queues, store(), keys).respond_with(AsError);
-    let mut service = limit.layer(echo());
-    let after = answered_after([1, 101, 201].map(|number| service.call(number)).into()).await;
-    for (after, due) in after.iter().zip([0, 100, 200]) {
-        assert!(is_due(after.unwrap(), due), "{after:?} and not {due} ms");
-    }
 }
 
 #[tokio::test(start_paused = true)]

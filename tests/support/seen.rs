@@ -57,24 +57,3 @@ impl<K: Debug> Observe<K> for Seen {
         self.0.lock().unwrap().push(line);
     }
 }
-
-/// Writes down how long the store took.
-#[derive(Clone, Default)]
-pub(crate) struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
-
-impl Times {
-    /// How long it took, since the last call of this.
-    pub(crate) fn taken(&self) -> Vec<Option<Duration>> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl<K> Observe<K> for Times {
-    fn observe(&self, event: &Event<'_, K>) {
-        self.0.lock().unwrap().push(event.store_time());
-    }
-
-    fn times_store(&self) -> bool {
-        true
-    }
-}

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tollgate::{
-    EachOf, PolicyDecision, Quota, RateLimiter,
-    algorithm::{KeyLimit, Limit, Shadow, TokenBucket},
+    EachOf, Limit, PolicyDecision, Quota, RateLimiter,
+    algorithm::{KeyLimit, Shadow, TokenBucket},
     clock::ManualClock,
-    store::{Ask, Store},
+    key::Key,
+    store::{Ask, Store, Verdict},
 };
 
 pub(crate) use crate::steps::{START, steps};
@@ -26,6 +27,15 @@ pub(crate) fn shadow_of<A: KeyLimit>(limits: &A, snapshot: &A::Snapshot) -> (Pol
     });
     assert_eq!(all.len(), 1);
     all.remove(0)
+}
+
+async fn asked<L: Limit, K: Key, S: Store<L, K>>(
+    store: &S,
+    limit: &L,
+    key: &K,
+    ask: Ask,
+) -> Verdict<L::Snapshot> {
+    store.decide(limit, key, ask).wait().await.unwrap()
 }
 
 /// Beside an enforced limit the shadow has the status that it has alone, over exactly what that
@@ -48,12 +58,8 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
     let (mut refused, mut would_refuse) = (0, 0);
     for (passes, cost) in steps(count) {
         clock.advance(Duration::from_micros(passes));
-        let verdict = both
-            .decide(&limits, &(), Ask::Charge(cost))
-            .wait()
-            .await
-            .unwrap();
-        let decision = limits.decision_of(&verdict.snapshot);
+        let verdict = asked(&both, &limits, &(), Ask::Charge(cost)).await;
+        let decision = limits.decision(&verdict.snapshot);
         assert_eq!(
             decision,
             gate.check_cost(&(), cost).await.unwrap(),
@@ -73,17 +79,9 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
                 refused += 1;
             }
         }
-        let stands = both
-            .decide(&limits, &(), Ask::Look(0))
-            .wait()
-            .await
-            .unwrap();
-        let expected = alone
-            .decide(&algorithm, &(), Ask::Look(0))
-            .wait()
-            .await
-            .unwrap();
-        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
+        let stands = asked(&both, &limits, &(), Ask::Look(0)).await;
+        let expected = asked(&alone, &algorithm, &(), Ask::Look(0)).await;
+        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
         assert_eq!(
             shadow_of(&limits, &stands.snapshot),
             (expected.clone(), false),
@@ -115,25 +113,13 @@ pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
         clock.advance(Duration::from_micros(passes));
         let key = step % 2;
         let keys = EachOf((Some(step % 3), Some(key)));
-        let verdict = both
-            .decide(&limits, &keys, Ask::Charge(cost))
-            .wait()
-            .await
-            .unwrap();
+        let verdict = asked(&both, &limits, &keys, Ask::Charge(cost)).await;
         if verdict.admitted {
             plain.check_cost(&key, cost).await.unwrap();
         }
-        let stands = both
-            .decide(&limits, &keys, Ask::Look(0))
-            .wait()
-            .await
-            .unwrap();
-        let expected = alone
-            .decide(&algorithm, &key, Ask::Look(0))
-            .wait()
-            .await
-            .unwrap();
-        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
+        let stands = asked(&both, &limits, &keys, Ask::Look(0)).await;
+        let expected = asked(&alone, &algorithm, &key, Ask::Look(0)).await;
+        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
         let stands = stands.snapshot.1.expect("its key is there");
         assert_eq!(shadow_of(&limits.0.1, &stands), (expected, false), "{name}");
     }
