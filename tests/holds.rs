@@ -20,7 +20,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     EachOf, End, Hold, Quota, RateLimitLayer, RateLimiter,
-    algorithm::{KeyLimit, InFlight, Settled, SlidingLog, TokenBucket},
+    algorithm::{InFlight, KeyLimit, Settled, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::{Global, Key},
     store::LocalStore,

@@ -7,7 +7,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{KeyLimit, FixedWindow, LeakyBucket},
+    algorithm::{FixedWindow, KeyLimit, LeakyBucket},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},

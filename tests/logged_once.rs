@@ -15,7 +15,7 @@ use axum::{
 };
 use tollgate::{
     Quota, RateLimitLayer, RouteCosts,
-    algorithm::{KeyLimit, FixedWindow, Gcra, LeakyBucket, MinInterval, TokenBucket},
+    algorithm::{FixedWindow, Gcra, KeyLimit, LeakyBucket, MinInterval, TokenBucket},
     key::{ClientIp, Global, Header, KeyExtractor},
     rules::Rules,
     store::LocalStore,

@@ -13,7 +13,7 @@ use hyper_util::{
 use tokio::time::timeout;
 use tollgate::{
     LocalRateLimitLayer, Quota, RateLimitLayer, StoreErrorKind,
-    algorithm::{KeyLimit, FixedWindow, TokenBucket},
+    algorithm::{FixedWindow, KeyLimit, TokenBucket},
     key::{Global, PeerIp, Rejection, from_fn},
     store::LocalStore,
 };
