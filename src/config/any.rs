@@ -1,8 +1,8 @@
 //! An algorithm that a file chooses.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Visitor};
 
 use crate::{
     algorithm::{self, Algorithm, InFlight, Policy, Status},
@@ -12,7 +12,8 @@ use crate::{
 };
 
 use super::{
-    fields::{FieldList, Fields, FromFields, Reason},
+    algorithm::{AlgorithmFields, FromFields, Kind},
+    fields::InMap,
     rules::every_rule,
 };
 
@@ -34,7 +35,7 @@ macro_rules! any {
             ),+
         }
 
-        const KINDS: &[Kind] = &[$(
+        const KINDS: &[Kind<AnyAlgorithm>] = &[$(
             Kind {
                 name: <$Rule>::NAME,
                 fields: <$Rule>::FIELDS,
@@ -96,7 +97,7 @@ macro_rules! any {
 every_rule!(any);
 
 impl AnyAlgorithm {
-    fn named(self, name: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn named(self, name: &str) -> Result<Self, ConfigError> {
         with_algorithm!(self, |rule, wrap: Self| rule.try_named(name).map(wrap))
     }
 }
@@ -179,113 +180,12 @@ impl Algorithm for AnyAlgorithm {
     }
 }
 
-/// Reads an algorithm and its name from a map. The text says what the map belongs to, for messages.
-pub(crate) struct AnyOf<'a>(pub(crate) &'a str);
+/// An algorithm as read from a file, and its name there if it has one.
+pub(crate) type Read = (AnyAlgorithm, Option<String>);
 
-/// An algorithm, and its name in the file.
-pub(crate) struct Read {
-    algorithm: AnyAlgorithm,
-    name: Option<String>,
-}
-
-impl Read {
-    pub(crate) fn has_name(&self) -> bool {
-        self.name.is_some()
-    }
-
-    /// The algorithm with its own name, or with this one if it has none; and that name.
-    pub(crate) fn named(self, other: &str) -> Result<(AnyAlgorithm, String), ConfigError> {
-        let name = self.name.unwrap_or_else(|| other.to_owned());
-        Ok((self.algorithm.named(&name)?, name))
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for AnyOf<'_> {
-    type Value = Read;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Read, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for AnyOf<'_> {
-    type Value = Read;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}an algorithm as a map of its fields", self.0)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Read, A::Error> {
-        let (mut fields, mut names) = (Fields::default(), Vec::new());
-        while let Some(field) = map.next_key::<String>()? {
-            if !fields.read((self.0, &field), &mut map)? {
-                map.next_value::<IgnoredAny>()?;
-            }
-            names.push(field);
-        }
-        match build(&fields, &names) {
-            Ok(algorithm) => Ok(Read {
-                algorithm,
-                name: fields.name,
-            }),
-            Err(Reason(why)) => Err(de::Error::custom(format_args!("{}{why}", self.0))),
-        }
-    }
-}
-
-/// One of the algorithms, as it is built.
-struct Kind {
-    name: &'static str,
-    fields: &'static [&'static str],
-    build: fn(&Fields) -> Result<AnyAlgorithm, Reason>,
-}
-
-impl Kind {
-    /// The one that these fields name. Of two with the same name, one has callers that wait.
-    fn of(fields: &Fields) -> Result<&'static Self, Reason> {
-        let Some(name) = fields.algorithm.as_deref() else {
-            let all = all_names();
-            return Err(Reason(format!("the limit needs `algorithm`, one of {all}")));
-        };
-        let named = || KINDS.iter().filter(|kind| kind.name == name);
-        let wait = fields.wait_at_most.is_some();
-        let kind = named().find(|kind| kind.fields.contains(&"wait-at-most") == wait);
-        // Where nobody can wait, the field is the mistake.
-        kind.or_else(|| named().next()).ok_or_else(|| {
-            Reason(match name {
-                InFlight::NAME => {
-                    format!("`algorithm` is {name:?}, which needs a layer of its own")
-                }
-                _ => format!("`algorithm` is {name:?}, and not one of {}", all_names()),
-            })
-        })
-    }
-}
-
-/// The algorithm of these fields, which has these names.
-fn build(fields: &Fields, names: &[String]) -> Result<AnyAlgorithm, Reason> {
-    let kind = Kind::of(fields)?;
-    let is_own = |name: &&String| {
-        ["algorithm", "name"].contains(&&***name) || kind.fields.contains(&&***name)
-    };
-    match names.iter().find(|name| !is_own(name)) {
-        Some(name) => Err(Reason(format!(
-            "`{name}` is not a field of a {}, which has {}",
-            kind.name,
-            FieldList(kind.fields)
-        ))),
-        None => (kind.build)(fields),
-    }
-}
-
-/// What a file can name, for messages.
-fn all_names() -> String {
-    let mut names = Vec::new();
-    for kind in KINDS {
-        let name = format!("{:?}", kind.name);
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.join(", ")
+/// Reads an algorithm from a map. `of` says what the map belongs to, for messages.
+pub(crate) fn any_algorithm<'de>(
+    of: &str,
+) -> impl DeserializeSeed<'de, Value = Read> + Visitor<'de, Value = Read> {
+    InMap(AlgorithmFields::new(of, KINDS))
 }

@@ -1,7 +1,7 @@
 //! Limits from configuration: a quota from a text, an algorithm from a map of named fields.
 //!
-//! [`rules`] lists the fields of each algorithm and how it is built from them; `fields` reads the
-//! fields, `value` the value of one.
+//! [`rules`] lists the fields of each algorithm and how it is built from them, and `algorithm`
+//! reads one; `fields` reads any map of fields, `value` the value of one.
 //!
 //! ```
 //! use serde::{Deserialize, de::value::{Error, MapDeserializer}};
@@ -20,6 +20,7 @@
 //! );
 //! ```
 
+mod algorithm;
 #[cfg(feature = "rules")]
 mod any;
 mod each_of;
@@ -30,9 +31,9 @@ mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
-    any::{AnyAlgorithm, AnyOf, AnyState, Read},
-    fields::{once, wrong},
-    value::InField,
+    any::{AnyAlgorithm, AnyState, Read, any_algorithm},
+    fields::{InMap, ReadFields, value, wrong},
+    value::{Hint, InField, Value},
 };
 #[cfg(all(feature = "redis", feature = "rules"))]
 pub(crate) use any::with_algorithm;

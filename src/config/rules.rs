@@ -1,6 +1,6 @@
-use std::{marker::PhantomData, time::Duration};
+use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::DeserializeSeed};
 
 use crate::{
     algorithm::{
@@ -11,7 +11,10 @@ use crate::{
     quota::Quota,
 };
 
-use super::fields::{FieldError, Fields, FromFields, MapVisitor, Reason, required};
+use super::{
+    algorithm::{AlgorithmFields, Fields, FromFields, Kind, in_field, required},
+    fields::InMap,
+};
 
 /// Calls the macro `$then` with all algorithms that a file can choose, each as `Kind: its type`.
 #[cfg(feature = "rules")]
@@ -42,14 +45,15 @@ macro_rules! rule {
     ($rule:ty, $name:literal, [$($field:literal),+], |$fields:ident| $build:expr) => {
         impl FromFields for $rule {
             const NAME: &'static str = $name;
-            const FIELDS: &'static [&'static str] = &[$($field),+];
+            const FIELDS: &'static [&'static str] = &["algorithm", $($field,)+ "name"];
 
-            fn build($fields: &Fields) -> Result<Self, Reason> {
+            fn unnamed($fields: &Fields) -> Result<Self, String> {
                 $build
             }
 
-            fn named(self, name: &str) -> Result<Self, ConfigError> {
-                self.try_named(name)
+            fn build(fields: &Fields) -> Result<Self, String> {
+                let rule = Self::unnamed(fields)?;
+                with("name", fields.name.as_deref(), rule, Self::try_named)
             }
         }
 
@@ -58,7 +62,13 @@ macro_rules! rule {
         /// An unknown field, a missing one or one with a wrong value is an error that names it.
         impl<'de> Deserialize<'de> for $rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_map(MapVisitor(PhantomData))
+                const ONLY: &[Kind<$rule>] = &[Kind {
+                    name: <$rule>::NAME,
+                    fields: <$rule>::FIELDS,
+                    build: <$rule>::build,
+                }];
+                let read = InMap(AlgorithmFields::new("", ONLY)).deserialize(deserializer);
+                read.map(|(rule, _)| rule)
             }
         }
     };
@@ -142,7 +152,7 @@ rule!(
             Err(ConfigError::QuotaTooLarge { .. }) => "quota",
             _ => "precision",
         };
-        let rule = rule.in_field(field)?;
+        let rule = rule.map_err(in_field(field))?;
         Ok(match fields.strict {
             Some(true) => rule.strict(),
             _ => rule,
@@ -152,7 +162,7 @@ rule!(
 
 rule!(MinInterval, "min-interval", ["interval"], |fields| {
     let interval = required::<Self, _>(fields.interval, "interval")?;
-    Self::try_new(interval).in_field("interval")
+    Self::try_new(interval).map_err(in_field("interval"))
 });
 
 rule!(
@@ -170,8 +180,8 @@ rule!(
 fn of_quota<R: FromFields, A>(
     fields: &Fields,
     build: impl FnOnce(Quota) -> Result<A, ConfigError>,
-) -> Result<A, Reason> {
-    build(required::<R, _>(fields.quota, "quota")?).in_field("quota")
+) -> Result<A, String> {
+    build(required::<R, _>(fields.quota, "quota")?).map_err(in_field("quota"))
 }
 
 /// Sets what an optional field says.
@@ -180,15 +190,15 @@ fn with<A, T>(
     value: Option<T>,
     rule: A,
     set: impl FnOnce(A, T) -> Result<A, ConfigError>,
-) -> Result<A, Reason> {
+) -> Result<A, String> {
     match value {
-        Some(value) => set(rule, value).in_field(field),
+        Some(value) => set(rule, value).map_err(in_field(field)),
         None => Ok(rule),
     }
 }
 
 /// A leaky bucket from its fields; `R` is the kind that messages name.
-fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
+fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, String> {
     let rule = of_quota::<R, _>(fields, LeakyBucket::try_new)?;
     with("capacity", fields.capacity, rule, LeakyBucket::try_capacity)
 }
@@ -197,9 +207,9 @@ fn leaky_bucket<R: FromFields>(fields: &Fields) -> Result<LeakyBucket, Reason> {
 fn waiting<R: FromFields, W>(
     fields: &Fields,
     wait_at_most: impl FnOnce(R, Duration) -> Result<W, ConfigError>,
-) -> Result<W, Reason> {
+) -> Result<W, String> {
     let wait = required::<R, _>(fields.wait_at_most, "wait-at-most")?;
-    wait_at_most(R::build(fields)?, wait).in_field("wait-at-most")
+    wait_at_most(R::unnamed(fields)?, wait).map_err(in_field("wait-at-most"))
 }
 
 #[cfg(all(test, feature = "rules"))]

@@ -5,33 +5,23 @@ use serde::{
     de::{DeserializeSeed, Error, Unexpected, Visitor},
 };
 
-use crate::{
-    error::ConfigError,
-    quota::{Quota, span_of_text},
-};
+use crate::quota::{Quota, span_of_text};
 
-/// The value of a field. It tells the deserializer its type, so that formats with nothing but text
-/// can convert it.
+/// The value of a field.
 pub(crate) trait Value: Sized {
     /// The expected value, in words, for messages.
     const EXPECTED: &'static str;
+    const HINT: Hint = Hint::Text;
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error>;
+    /// The value that is given so; `None` if it is of another kind.
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>>;
+}
 
-    fn from_text(_text: &str) -> Option<Result<Self, ConfigError>> {
-        None
-    }
-
-    fn from_number(_number: u64) -> Option<Self> {
-        None
-    }
-
-    fn from_bool(_flag: bool) -> Option<Self> {
-        None
-    }
+/// What the deserializer is told to expect, so that formats with nothing but text can convert it.
+pub(crate) enum Hint {
+    Text,
+    Number,
+    Flag,
 }
 
 /// Reads a value, naming the field in every error.
@@ -52,11 +42,24 @@ impl<'a, T> InField<'a, T> {
     }
 }
 
+impl<T: Value> InField<'_, T> {
+    fn take<E: Error>(&self, given: Unexpected<'_>) -> Result<T, E> {
+        let Some(taken) = T::from(&given) else {
+            return Err(E::invalid_type(given, self));
+        };
+        taken.map_err(|why| E::custom(format_args!("{}`{}`: {why}", self.of, self.field)))
+    }
+}
+
 impl<'de, T: Value> DeserializeSeed<'de> for InField<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::deserialize_with(deserializer, self)
+        match T::HINT {
+            Hint::Text => deserializer.deserialize_str(self),
+            Hint::Number => deserializer.deserialize_u64(self),
+            Hint::Flag => deserializer.deserialize_bool(self),
+        }
     }
 }
 
@@ -68,18 +71,11 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        match T::from_text(text) {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(E::custom(format_args!(
-                "{}`{}`: {error}",
-                self.of, self.field
-            ))),
-            None => Err(E::invalid_type(Unexpected::Str(text), &self)),
-        }
+        self.take(Unexpected::Str(text))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
-        T::from_number(number).ok_or_else(|| E::invalid_type(Unexpected::Unsigned(number), &self))
+        self.take(Unexpected::Unsigned(number))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
@@ -89,82 +85,64 @@ impl<T: Value> Visitor<'_> for InField<'_, T> {
         }
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
-        T::from_bool(value).ok_or_else(|| E::invalid_type(Unexpected::Bool(value), &self))
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<T, E> {
+        self.take(Unexpected::Bool(flag))
     }
 }
 
 impl Value for Quota {
     const EXPECTED: &'static str = "a quota such as \"20/s\"";
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(visitor)
-    }
-
-    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
-        Some(text.parse())
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>> {
+        let Unexpected::Str(text) = given else {
+            return None;
+        };
+        Some(text.parse::<Self>().map_err(|error| error.to_string()))
     }
 }
 
 impl Value for Duration {
     const EXPECTED: &'static str = "a span of time such as \"100ms\"";
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(visitor)
-    }
-
-    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
-        Some(span_of_text(text))
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>> {
+        let Unexpected::Str(text) = given else {
+            return None;
+        };
+        Some(span_of_text(text).map_err(|error| error.to_string()))
     }
 }
 
 impl Value for String {
     const EXPECTED: &'static str = "a text";
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(visitor)
-    }
-
-    fn from_text(text: &str) -> Option<Result<Self, ConfigError>> {
-        Some(Ok(text.to_owned()))
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>> {
+        match given {
+            Unexpected::Str(text) => Some(Ok((*text).to_owned())),
+            _ => None,
+        }
     }
 }
 
 impl Value for u64 {
     const EXPECTED: &'static str = "a whole number";
+    const HINT: Hint = Hint::Number;
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error> {
-        deserializer.deserialize_u64(visitor)
-    }
-
-    fn from_number(number: u64) -> Option<Self> {
-        Some(number)
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>> {
+        match given {
+            Unexpected::Unsigned(number) => Some(Ok(*number)),
+            _ => None,
+        }
     }
 }
 
 impl Value for bool {
     const EXPECTED: &'static str = "true or false";
+    const HINT: Hint = Hint::Flag;
 
-    fn deserialize_with<'de, D: Deserializer<'de>>(
-        deserializer: D,
-        visitor: InField<'_, Self>,
-    ) -> Result<Self, D::Error> {
-        deserializer.deserialize_bool(visitor)
-    }
-
-    fn from_bool(value: bool) -> Option<Self> {
-        Some(value)
+    fn from(given: &Unexpected<'_>) -> Option<Result<Self, String>> {
+        match given {
+            Unexpected::Bool(flag) => Some(Ok(*flag)),
+            _ => None,
+        }
     }
 }

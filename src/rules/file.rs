@@ -1,15 +1,11 @@
 //! Reads the file of rules, and reports mistakes in it.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess};
 
 use crate::{
-    config::{once, wrong},
+    config::{InField, InMap, ReadFields, wrong},
     key::ClientIp,
 };
 
@@ -22,47 +18,32 @@ use super::{
 };
 
 mod key;
-mod limits;
 mod list;
+mod plans;
 mod rule;
 
-use key::ProxiesSeed;
+use key::Proxies;
 use list::EachIn;
-use rule::RuleSeed;
+use rule::RuleFields;
 
 /// A file while it is read, and what was read so far.
-pub(super) struct File<'a> {
+struct File<'a> {
     extensions: &'a HashMap<String, NamedExtension>,
     client: Option<ClientIp>,
     set: RuleSet,
     limits: LimitTable,
-    /// The names of the rules and limits.
-    names: HashSet<String>,
+    /// The names of the rules and limits, each with the number of its rule.
+    names: HashMap<String, u32>,
     /// The routes of all rules, with the number of the rule and the cost.
     routes: Vec<(Route, u32, u32)>,
-    /// For each rule the index of its first route, and whether it applies to all matching requests.
-    rules: Vec<(usize, bool)>,
-    rule_names: Vec<String>,
 }
 
-const FIELDS: &str = "`match`, `unmatched`, `proxies`, `rules`";
-
-impl<'a> File<'a> {
-    pub(super) fn new(extensions: &'a HashMap<String, NamedExtension>) -> Self {
-        Self {
-            extensions,
-            client: None,
-            set: RuleSet::default(),
-            limits: LimitTable::default(),
-            names: HashSet::new(),
-            routes: Vec::new(),
-            rules: Vec::new(),
-            rule_names: Vec::new(),
-        }
-    }
-
+impl File<'_> {
     /// The rules, when the whole file is read.
     fn finish(mut self) -> Result<RuleSet, String> {
+        if self.set.rules.is_empty() {
+            return Err("a file of rules needs at least one of `rules`".to_owned());
+        }
         let weight = |rule: u32| {
             let rule = &self.set.rules[rule as usize];
             let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
@@ -82,8 +63,8 @@ impl<'a> File<'a> {
         }
         self.set.routes = routes;
         let named = self.routes.iter().map(|(route, rule, _)| {
-            let name = &self.rule_names[*rule as usize];
-            (&**name, route.with_pattern())
+            let rule = &self.set.rules[*rule as usize];
+            (&*rule.name, route.with_pattern())
         });
         self.set.matched = MatchedRoutes::new(named);
         self.set.limits = Arc::new(self.limits);
@@ -91,98 +72,83 @@ impl<'a> File<'a> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for File<'_> {
-    type Value = RuleSet;
+/// The fields of the file.
+pub(super) struct FileFields<'a> {
+    file: RefCell<File<'a>>,
+    has_rules: bool,
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RuleSet, D::Error> {
-        deserializer.deserialize_map(self)
+impl<'a> FileFields<'a> {
+    pub(super) fn new(extensions: &'a HashMap<String, NamedExtension>) -> Self {
+        let file = RefCell::new(File {
+            extensions,
+            client: None,
+            set: RuleSet::default(),
+            limits: LimitTable::default(),
+            names: HashMap::new(),
+            routes: Vec::new(),
+        });
+        Self {
+            file,
+            has_rules: false,
+        }
     }
 }
 
-impl<'de> Visitor<'de> for File<'_> {
-    type Value = RuleSet;
+impl ReadFields for FileFields<'_> {
+    type Output = RuleSet;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rules as a map of {FIELDS}")
+    fn about(&self) -> (&str, String, &'static [&'static str]) {
+        let fields = &["match", "unmatched", "proxies", "rules"];
+        ("", "a file of rules".to_owned(), fields)
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<RuleSet, A::Error> {
-        let (mut matching, mut unmatched) = (None::<String>, None::<String>);
-        let mut has_rules = false;
-        while let Some(field) = map.next_key::<String>()? {
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
+        let file = self.file.get_mut();
+        match field {
             // Rules are read with these.
-            if ["match", "proxies"].contains(&&*field) && has_rules {
-                let late = format!("`{field}` must come before the rules");
-                return Err(wrong(&mut map, &late));
+            "match" | "proxies" if self.has_rules => {
+                return Err(wrong(map, &format!("`{field}` must come before the rules")));
             }
-            match &*field {
-                "match" => {
-                    once(&mut matching, ("", "match"), &mut map)?;
-                    self.set.applies = match matching.as_deref() {
-                        Some("all") => Applies::All,
-                        Some("first") => Applies::First,
-                        _ => return Err(one_of("match", "\"first\" or \"all\"")),
-                    };
-                }
-                "unmatched" => {
-                    once(&mut unmatched, ("", "unmatched"), &mut map)?;
-                    self.set.refuses_unmatched = match unmatched.as_deref() {
-                        Some("refuse") => true,
-                        Some("pass") => false,
-                        _ => return Err(one_of("unmatched", "\"pass\" or \"refuse\"")),
-                    };
-                }
-                "proxies" if self.client.is_none() => {
-                    self.client = Some(map.next_value_seed(ProxiesSeed)?);
-                }
-                "rules" if !has_rules => {
-                    has_rules = true;
-                    map.next_value_seed(RuleList(&mut self))?;
-                }
-                "proxies" | "rules" => {
-                    let twice = format!("`{field}` is given twice");
-                    return Err(wrong(&mut map, &twice));
-                }
-                _ => {
-                    let unknown =
-                        format!("`{field}` is not a field of a file of rules, which has {FIELDS}");
-                    return Err(wrong(&mut map, &unknown));
-                }
+            "match" => {
+                let values = [("first", Applies::First), ("all", Applies::All)];
+                file.set.applies = one_of(("", field), &values, map)?;
             }
+            "unmatched" => {
+                let values = [("pass", false), ("refuse", true)];
+                file.set.refuses_unmatched = one_of(("", field), &values, map)?;
+            }
+            "proxies" => file.client = Some(map.next_value_seed(InMap(Proxies::default()))?),
+            "rules" => {
+                self.has_rules = true;
+                map.next_value_seed(EachIn {
+                    read: || InMap(RuleFields::new(&self.file)),
+                    what: "`rules` to be a list".to_owned(),
+                })?;
+            }
+            _ => return Ok(false),
         }
-        if self.rules.is_empty() {
-            return Err(de::Error::custom(
-                "a file of rules needs at least one of `rules`",
-            ));
-        }
-        self.finish().map_err(de::Error::custom)
+        Ok(true)
+    }
+
+    fn finish(self) -> Result<RuleSet, String> {
+        self.file.into_inner().finish()
     }
 }
 
-fn one_of<E: de::Error>(field: &str, values: &str) -> E {
-    E::custom(format_args!("`{field}` must be {values}"))
-}
-
-/// The rules, one after the other.
-struct RuleList<'a, 'b>(&'a mut File<'b>);
-
-impl<'de> DeserializeSeed<'de> for RuleList<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for RuleList<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`rules` to be a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut rules: A) -> Result<(), A::Error> {
-        while rules.next_element_seed(RuleSeed(self.0))?.is_some() {}
-        Ok(())
-    }
+/// One of these texts, and what it stands for.
+fn one_of<'de, T: Copy, A: MapAccess<'de>>(
+    (of, field): (&str, &str),
+    values: &[(&str, T)],
+    map: &mut A,
+) -> Result<T, A::Error> {
+    let text = map.next_value_seed(InField::<String>::new(of, field))?;
+    let found = values.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = values.iter().map(|(name, _)| format!("{name:?}")).collect();
+        let names = names.join(" or ");
+        A::Error::custom(format_args!(
+            "{of}`{field}` is {text:?}, but must be {names}"
+        ))
+    })
 }

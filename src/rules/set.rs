@@ -35,6 +35,7 @@ pub(super) enum Applies {
 
 #[derive(Debug)]
 pub(super) struct Rule {
+    pub(super) name: Box<str>,
     pub(super) key: KeySource,
     /// Its limits, by their numbers.
     pub(super) limits: Range<u32>,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     algorithm::{self, InFlight},
-    config::fields::FromFields,
+    config::algorithm::FromFields,
 };
 
 const WRITE: &str = "TOLLGATE_WRITE_CHAPTER";
@@ -49,16 +49,17 @@ fn row<R: FromFields + DeserializeOwned>() -> String {
     let names = type_name::<R>().split_inclusive('<');
     let names = names.map(|name| name.rsplit("::").next().unwrap_or(name));
     let rust_type: String = names.collect();
+    let fields = &R::FIELDS[1..R::FIELDS.len() - 1];
     let is_required = |field: &&str| {
-        let others: Vec<_> = R::FIELDS.iter().copied().filter(|it| it != field).collect();
+        let others: Vec<_> = fields.iter().copied().filter(|it| it != field).collect();
         let Err(error) = read::<R>(&others) else {
             return false;
         };
         assert!(error.contains(&format!("needs `{field}`")), "{error}");
         true
     };
-    let (required, optional): (Vec<_>, Vec<_>) = R::FIELDS.iter().copied().partition(is_required);
-    for fields in [R::FIELDS, &required] {
+    let (required, optional): (Vec<_>, Vec<_>) = fields.iter().copied().partition(is_required);
+    for fields in [fields, &required] {
         read::<R>(fields).unwrap_or_else(|error| panic!("{rust_type} of {fields:?}: {error}"));
     }
     let shown = |fields: &[&str]| {

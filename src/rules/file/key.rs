@@ -3,24 +3,36 @@
 use std::{fmt, sync::Arc};
 
 use http::HeaderName;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use crate::{
-    config::{once, wrong},
+    config::{InField, InMap, ReadFields, value},
     key::{ClientIp, Header, PeerIp},
 };
 
 use super::{
     super::key_source::{KeySource, NamedExtension, OnMissing, PlanSource},
-    EachIn, File,
-    list::TextSeed,
+    EachIn, File, one_of,
 };
 
-/// The field `key` of the rule with this name.
+/// The field `key` of a rule, which `of` names.
 #[derive(Clone, Copy)]
 pub(super) struct KeySeed<'a, 'b> {
     pub(super) file: &'a File<'b>,
     pub(super) of: &'a str,
+}
+
+impl<'a, 'b> KeySeed<'a, 'b> {
+    /// A map that names the source of this field.
+    pub(super) fn source(self, field: &'static str) -> InMap<SourceFields<'a, 'b>> {
+        InMap(SourceFields {
+            key: self,
+            field,
+            header: None,
+            extension: None,
+            missing: OnMissing::Reject,
+        })
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_, '_> {
@@ -42,7 +54,7 @@ impl<'de> Visitor<'de> for KeySeed<'_, '_> {
         )
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<KeySource, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<KeySource, E> {
         match (text, &self.file.client) {
             ("everyone", _) => Ok(KeySource::Everyone),
             ("address", _) => Ok(KeySource::Address(PeerIp::new())),
@@ -52,7 +64,7 @@ impl<'de> Visitor<'de> for KeySeed<'_, '_> {
                 "{}`key` is \"client\", which needs `proxies` before the rules",
                 self.of
             ))),
-            _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
         }
     }
 
@@ -62,200 +74,140 @@ impl<'de> Visitor<'de> for KeySeed<'_, '_> {
             sources.push(source);
         }
         match sources.len() {
-            0 => Err(de::Error::invalid_length(0, &self)),
+            0 => Err(A::Error::invalid_length(0, &self)),
             _ => Ok(KeySource::Several(sources.into())),
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<KeySource, A::Error> {
-        let named = Named::read(self.of, "key", true, map)?;
-        let on_missing = match named.missing.as_deref() {
-            None | Some("reject") => OnMissing::Reject,
-            Some("next") => OnMissing::Next,
-            Some("shared") => OnMissing::Share,
-            Some(other) => {
-                return Err(de::Error::custom(format_args!(
-                    "{}`missing` is {other:?}, but must be \"reject\", \"next\" or \"shared\"",
-                    self.of
-                )));
+        let (source, on_missing) = self.source("key").visit_map(map)?;
+        Ok(match (source, on_missing) {
+            (PlanSource::Header(name), OnMissing::Reject) => KeySource::Header(Header::new(name)),
+            (PlanSource::Header(name), OnMissing::Next) => {
+                KeySource::Header(Header::new(name).or_skip())
             }
-        };
-        match named.source {
-            Source::Header(name) => {
-                let header = Header::try_new(name).map_err(|error| self.in_field(&error))?;
-                Ok(KeySource::Header(match on_missing {
-                    OnMissing::Reject => header,
-                    OnMissing::Next => header.or_skip(),
-                    OnMissing::Share => header.or_shared(),
-                }))
+            (PlanSource::Header(name), OnMissing::Share) => {
+                KeySource::Header(Header::new(name).or_shared())
             }
-            Source::Extension(name) => {
-                let extension = self.file.extension(self.of, &name)?;
-                Ok(KeySource::Extension(extension, on_missing))
-            }
-        }
+            (PlanSource::Extension(extension), _) => KeySource::Extension(extension, on_missing),
+        })
     }
 }
 
-impl KeySeed<'_, '_> {
-    fn in_field<E: de::Error>(&self, error: &dyn fmt::Display) -> E {
-        E::custom(format_args!("{}`header`: {error}", self.of))
-    }
+/// A header or an extension by its name, and what to do with a request that does not have it.
+pub(super) struct SourceFields<'a, 'b> {
+    key: KeySeed<'a, 'b>,
+    field: &'static str,
+    header: Option<String>,
+    extension: Option<String>,
+    missing: OnMissing,
 }
 
-impl File<'_> {
-    fn extension<E: de::Error>(&self, of: &str, name: &str) -> Result<NamedExtension, E> {
-        self.extensions.get(name).cloned().ok_or_else(|| {
-            let mut known: Vec<_> = self
-                .extensions
-                .keys()
-                .map(|name| format!("`{name}`"))
-                .collect();
+impl SourceFields<'_, '_> {
+    fn extension(&self, name: &str) -> Result<NamedExtension, String> {
+        let extensions = self.key.file.extensions;
+        extensions.get(name).cloned().ok_or_else(|| {
+            let mut known: Vec<_> = extensions.keys().map(|name| format!("`{name}`")).collect();
             known.sort();
             let known = match known.is_empty() {
                 true => "none".to_owned(),
                 false => known.join(", "),
             };
-            E::custom(format_args!(
-                "{of}`extension` is {name:?}, which the program does not register (it registers {known})"
-            ))
+            format!(
+                "`extension` is {name:?}, which the program does not register (it registers {known})"
+            )
         })
     }
 }
 
-/// A header, or an extension, by its name.
-struct Named {
-    source: Source,
-    missing: Option<String>,
-}
+impl ReadFields for SourceFields<'_, '_> {
+    type Output = (PlanSource, OnMissing);
 
-enum Source {
-    Header(String),
-    Extension(String),
-}
+    fn about(&self) -> (&str, String, &'static [&'static str]) {
+        let fields: &[_] = match self.field {
+            "key" => &["header", "extension", "missing"],
+            _ => &["header", "extension"],
+        };
+        (self.key.of, format!("`{}`", self.field), fields)
+    }
 
-impl Named {
-    fn read<'de, A: MapAccess<'de>>(
-        of: &str,
-        field: &str,
-        may_be_missing: bool,
-        mut map: A,
-    ) -> Result<Self, A::Error> {
-        let (mut header, mut extension, mut missing) = (None, None, None);
-        while let Some(name) = map.next_key::<String>()? {
-            match &*name {
-                "header" => once(&mut header, (of, "header"), &mut map)?,
-                "extension" => once(&mut extension, (of, "extension"), &mut map)?,
-                "missing" if may_be_missing => once(&mut missing, (of, "missing"), &mut map)?,
-                _ => {
-                    return Err(de::Error::custom(format_args!(
-                        "{of}`{name}` is not a field of `{field}`, which has `header` or `extension`{}",
-                        if may_be_missing {
-                            ", and `missing`"
-                        } else {
-                            ""
-                        }
-                    )));
-                }
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
+        let named = (self.key.of, field);
+        match field {
+            "header" => self.header = value(named, map)?,
+            "extension" => self.extension = value(named, map)?,
+            "missing" if self.field == "key" => {
+                let values = [
+                    ("reject", OnMissing::Reject),
+                    ("next", OnMissing::Next),
+                    ("shared", OnMissing::Share),
+                ];
+                self.missing = one_of(named, &values, map)?;
             }
+            _ => return Ok(false),
         }
-        let source = match (header, extension) {
-            (Some(name), None) => Source::Header(name),
-            (None, Some(name)) => Source::Extension(name),
+        Ok(true)
+    }
+
+    fn finish(self) -> Result<Self::Output, String> {
+        let source = match (&self.header, &self.extension) {
+            (Some(name), None) => {
+                let name = HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| format!("`header`: {name:?} is not a header name"))?;
+                PlanSource::Header(name)
+            }
+            (None, Some(name)) => PlanSource::Extension(self.extension(name)?),
             _ => {
-                return Err(de::Error::custom(format_args!(
-                    "{of}`{field}` needs `header` or `extension`, one of the two"
-                )));
+                let field = self.field;
+                return Err(format!(
+                    "`{field}` needs `header` or `extension`, one of the two"
+                ));
             }
         };
-        Ok(Self { source, missing })
-    }
-}
-
-/// The value that selects a plan.
-pub(super) struct PlanSourceSeed<'a, 'b>(pub(super) KeySeed<'a, 'b>);
-
-impl<'de> DeserializeSeed<'de> for PlanSourceSeed<'_, '_> {
-    type Value = PlanSource;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<PlanSource, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for PlanSourceSeed<'_, '_> {
-    type Value = PlanSource;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}`by` to be a header or an extension", self.0.of)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlanSource, A::Error> {
-        let KeySeed { file, of } = self.0;
-        match Named::read(of, "by", false, map)?.source {
-            Source::Header(name) => match HeaderName::from_bytes(name.as_bytes()) {
-                Ok(name) => Ok(PlanSource::Header(name)),
-                Err(_) => Err(self
-                    .0
-                    .in_field(&format_args!("{name:?} is not a header name"))),
-            },
-            Source::Extension(name) => Ok(PlanSource::Extension(file.extension(of, &name)?)),
-        }
+        Ok((source, self.missing))
     }
 }
 
 /// The trusted proxies, and the header in which they name the client.
-pub(super) struct ProxiesSeed;
-
-impl<'de> DeserializeSeed<'de> for ProxiesSeed {
-    type Value = ClientIp;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ClientIp, D::Error> {
-        deserializer.deserialize_map(self)
-    }
+#[derive(Default)]
+pub(super) struct Proxies {
+    header: Option<String>,
+    trusted: Vec<String>,
 }
 
-impl<'de> Visitor<'de> for ProxiesSeed {
-    type Value = ClientIp;
+impl ReadFields for Proxies {
+    type Output = ClientIp;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("`proxies` as a map of `trusted` and `header`")
+    fn about(&self) -> (&str, String, &'static [&'static str]) {
+        (
+            "`proxies`: ",
+            "`proxies`".to_owned(),
+            &["trusted", "header"],
+        )
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ClientIp, A::Error> {
-        let (mut header, mut trusted) = (None::<String>, None::<Vec<String>>);
-        while let Some(field) = map.next_key::<String>()? {
-            match &*field {
-                "header" => once(&mut header, ("`proxies`: ", "header"), &mut map)?,
-                "trusted" if trusted.is_none() => {
-                    trusted =
-                        Some(
-                            map.next_value_seed(EachIn {
-                                read: || TextSeed("`proxies`: ", "trusted"),
-                                what: "`trusted` to be a list of blocks such as \"10.0.0.0/8\""
-                                    .to_owned(),
-                            })?,
-                        );
-                }
-                _ => {
-                    let unknown = format!(
-                        "`{field}` is not a field of `proxies`, which has `trusted` and `header`, each once"
-                    );
-                    return Err(wrong(&mut map, &unknown));
-                }
+    fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<bool, A::Error> {
+        let of = "`proxies`: ";
+        match field {
+            "header" => self.header = value((of, field), map)?,
+            "trusted" => {
+                self.trusted = map.next_value_seed(EachIn {
+                    read: || InField::<String>::new(of, "trusted"),
+                    what: format!("{of}`trusted` to be a list of blocks such as \"10.0.0.0/8\""),
+                })?;
             }
+            _ => return Ok(false),
         }
-        let trusted = trusted.unwrap_or_default();
-        let client = match header.as_deref() {
-            None => {
-                return Err(de::Error::custom(
-                    "`proxies` needs `header`, such as \"x-forwarded-for\"",
-                ));
-            }
-            Some("x-forwarded-for") => ClientIp::try_x_forwarded_for(trusted),
-            Some("forwarded") => ClientIp::try_forwarded(trusted),
-            Some(other) => ClientIp::try_header(other, trusted),
+        Ok(true)
+    }
+
+    fn finish(self) -> Result<ClientIp, String> {
+        let client = match self.header.as_deref() {
+            None => return Err("`header` is missing, such as \"x-forwarded-for\"".to_owned()),
+            Some("x-forwarded-for") => ClientIp::try_x_forwarded_for(self.trusted),
+            Some("forwarded") => ClientIp::try_forwarded(self.trusted),
+            Some(other) => ClientIp::try_header(other, self.trusted),
         };
-        client.map_err(|error| de::Error::custom(format_args!("`proxies`: {error}")))
+        client.map_err(|error| error.to_string())
     }
 }

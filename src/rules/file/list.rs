@@ -3,11 +3,9 @@
 use std::fmt;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+    DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor,
     value::MapAccessDeserializer,
 };
-
-use crate::config::InField;
 
 /// Reads each value of a list, or a single value without a list. `read` makes a seed that reads one
 /// value; `what` describes the values in messages.
@@ -31,7 +29,7 @@ impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for EachIn<F> {
         f.write_str(&self.what)
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         let one = (self.read)().deserialize(text.into_deserializer())?;
         Ok(vec![one])
     }
@@ -47,16 +45,5 @@ impl<'de, S: DeserializeSeed<'de>, F: Fn() -> S> Visitor<'de> for EachIn<F> {
             values.push(value);
         }
         Ok(values)
-    }
-}
-
-/// A text, with the name of its field and of what that belongs to, for messages.
-pub(super) struct TextSeed<'a>(pub(super) &'a str, pub(super) &'a str);
-
-impl<'de> DeserializeSeed<'de> for TextSeed<'_> {
-    type Value = String;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        InField::<String>::new(self.0, self.1).deserialize(deserializer)
     }
 }

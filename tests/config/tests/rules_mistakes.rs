@@ -161,7 +161,7 @@ rules:
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "rule 1 (`a`): `name` is given twice at line 1 column 28"
+        "rule 1 (`a`): `name` is given twice at line 1 column 29"
     );
 }
 
