@@ -5,7 +5,7 @@ use crate::{
     choice::Choose,
     key::Key,
     observe::{Observe, Silent},
-    store::{AsKey, Ask, Store},
+    store::{AsKey, Ask, Change, Store},
 };
 
 mod call;
@@ -19,7 +19,7 @@ mod waiting_lines;
 pub use call::Call;
 pub use operation::{Check, Operation, TakeHold, Write};
 
-use operation::Written;
+use operation::Request;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -127,13 +127,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         W: Observe<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
-        Call::new(
-            self,
-            key,
-            Check {
-                ask: Ask::Charge(cost),
-            },
-        )
+        Call::new(self, key, Request::Decide(Ask::Charge(cost)))
     }
 
     /// What would be decided about a cost of 1; charges nothing. A queue's decision then has no
@@ -163,7 +157,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        Call::new(self, key, Check { ask: Ask::Look(1) })
+        Call::new(self, key, Request::Decide(Ask::Look(1)))
     }
 
     /// Gives units back that were charged for something that did not happen; never more than are
@@ -205,7 +199,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        Call::new(self, key, Write(Written::Refund(cost)))
+        Call::new(self, key, Request::Change(Change::Refund(cost)))
     }
 
     /// Holds the cost until it is [settled](crate::Hold::settle) with what was really spent, or
@@ -242,7 +236,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        Call::new(self, key, TakeHold { cost })
+        Call::new(self, key, Request::Decide(Ask::Charge(cost)))
     }
 
     /// Charges units whether they fit or not: a penalty, or a bill that comes later. The next
@@ -286,7 +280,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        Call::new(self, key, Write(Written::Debit(units)))
+        Call::new(self, key, Request::Change(Change::Debit(units)))
     }
 
     /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) from
@@ -302,7 +296,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        Call::new(self, key, Write(Written::Reset))
+        Call::new(self, key, Request::Change(Change::Reset))
     }
 }
 

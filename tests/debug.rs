@@ -32,7 +32,7 @@ async fn what_is_printed_names_no_caller() {
         (layer, "RateLimitLayer {", "daily"),
         (service, "RateLimit {", "inner"),
         (under_way, "ResponseFuture", ""),
-        (call, "Call {", "Check { ask: Charge(1) }"),
+        (call, "Call {", "cost: Some(1)"),
         (format!("{limiter:?}"), "RateLimiter", ""),
         (format!("{store:?}"), "LocalStore {", "keys: 1"),
     ] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::{DeserializeSeed, Visitor};
 
 use crate::{
-    algorithm::{self, Algorithm, InFlight, Policy, Status},
+    algorithm::{self, Algorithm, Policy, Status},
     clock::Timestamp,
     decision::LazyStatus,
     error::ConfigError,

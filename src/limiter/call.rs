@@ -17,10 +17,14 @@ use crate::{
     error::StoreError,
     key::Key,
     observe::{Observe, Silent},
-    store::{Answer, AsKey, ImmediateStore, Store},
+    store::{Answer, AsKey, ImmediateStore, Store, Verdict, Written},
 };
 
-use super::{RateLimiter, observe::Observation, operation::Operation};
+use super::{
+    RateLimiter,
+    observe::Observation,
+    operation::{Operation, Request},
+};
 
 pin_project! {
     /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
@@ -28,14 +32,13 @@ pin_project! {
     ///
     /// It is what every method of [`RateLimiter`] returns: a `Call<Check, ..>` brings a
     /// [`Decision`](crate::Decision), a `Call<TakeHold, ..>` a [`Hold`](crate::Hold) or a refusal,
-    /// a `Call<Refund, ..>` only its end.
+    /// a `Call<Write, ..>` only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
     /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
     pub struct Call<'a, Op, C, S, K, Q, W = Silent>
     where
-        Op: Operation<C::Limit, K>,
         C: Choose<()>,
         S: Store<C::Limit, K>,
         K: Key,
@@ -44,9 +47,10 @@ pin_project! {
     {
         limiter: &'a RateLimiter<C, S, W>,
         key: &'a Q,
-        operation: Op,
+        request: Request<<C::Limit as Limit>::Snapshot>,
+        operation: PhantomData<Op>,
         #[pin]
-        state: State<Op::Awaited<S>, C::Choice>,
+        state: State<Awaited<S::Deciding, S::Writing>, C::Choice>,
     }
 }
 
@@ -59,6 +63,30 @@ pin_project! {
     }
 }
 
+pin_project! {
+    /// The answer that the store does not have yet.
+    #[project = AwaitedProjection]
+    enum Awaited<Deciding, Writing> {
+        Verdict { #[pin] verdict: Deciding },
+        Write { #[pin] written: Writing },
+    }
+}
+
+impl<Snapshot, D, W> Future for Awaited<D, W>
+where
+    D: Future<Output = Result<Verdict<Snapshot>, StoreError>>,
+    W: Future<Output = Written>,
+{
+    type Output = Result<Option<Verdict<Snapshot>>, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            AwaitedProjection::Verdict { verdict } => verdict.poll(cx).map_ok(Some),
+            AwaitedProjection::Write { written } => written.poll(cx).map_ok(|()| None),
+        }
+    }
+}
+
 const POLLED_AGAIN: &str = "polled after it was ready";
 
 impl<'a, Op, C, S, K, Q, W> Call<'a, Op, C, S, K, Q, W>
@@ -67,15 +95,20 @@ where
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
-    Q: ?Sized,
+    Q: AsKey<K> + ?Sized,
     W: Observe<K>,
 {
     #[inline]
-    pub(super) fn new(limiter: &'a RateLimiter<C, S, W>, key: &'a Q, operation: Op) -> Self {
+    pub(super) fn new(
+        limiter: &'a RateLimiter<C, S, W>,
+        key: &'a Q,
+        request: Request<<C::Limit as Limit>::Snapshot>,
+    ) -> Self {
         Self {
             limiter,
             key,
-            operation,
+            request,
+            operation: PhantomData,
             state: State::NotAsked,
         }
     }
@@ -107,99 +140,93 @@ where
     #[track_caller]
     pub fn now(self) -> Op::Told
     where
-        Q: AsKey<K>,
         S: ImmediateStore<C::Limit, K>,
     {
         assert!(matches!(self.state, State::NotAsked), "{POLLED_AGAIN}");
-        let (algorithm, store) = (self.limiter.algorithm(), self.limiter.store());
-        let choice = algorithm.choose(&());
-        let limit = algorithm.limit(&choice);
-        let started = Self::start(self.limiter, &self.operation);
-        let answered = self.operation.ask_now(store, limit, self.key);
-        let caller = Caller {
-            limiter: self.limiter,
-            operation: &self.operation,
-            limit,
-            key: self.key,
-            owned: PhantomData,
-            started,
+        let (limiter, key) = (self.limiter, self.key);
+        let choice = limiter.algorithm.choose(&());
+        let limit = limiter.algorithm.limit(&choice);
+        let started = Self::start(limiter, &self.request);
+        let verdict = match self.request {
+            Request::Decide(ask) => Some(limiter.store.decide_now(limit, key, ask)),
+            Request::Change(change) => {
+                limiter.store.change_now(limit, key, change);
+                None
+            }
         };
-        caller.tell(answered)
+        Self::tell((limiter, limit, key), &self.request, started, verdict)
     }
 
     /// Starts to measure, if an observer is told of the call and wants it.
     #[inline]
-    fn start(limiter: &RateLimiter<C, S, W>, operation: &Op) -> Option<Instant> {
-        operation
-            .observed_cost()
-            .and_then(|_| limiter.observer.start())
-    }
-}
-
-/// Passes the answer of a call on: to the caller, and to the observer.
-struct Caller<'a, Op, C, L, S, K, Q: ?Sized, W> {
-    limiter: &'a RateLimiter<C, S, W>,
-    operation: &'a Op,
-    limit: &'a L,
-    key: &'a Q,
-    owned: PhantomData<K>,
-    started: Option<Instant>,
-}
-
-impl<Op, C, L, S, K, Q, W> Caller<'_, Op, C, L, S, K, Q, W>
-where
-    Op: Operation<L, K>,
-    L: Limit,
-    S: Store<L, K>,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-    W: Observe<K>,
-{
-    /// What an observer is told that it is about, if there is one that is told.
-    #[inline]
-    fn observed_cost(&self) -> Option<u32> {
-        match self.limiter.observer.is_silent() {
-            true => None,
-            false => self.operation.observed_cost(),
-        }
+    fn start(limiter: &RateLimiter<C, S, W>, request: &RequestOf<C>) -> Option<Instant> {
+        (request.observed_cost()).and_then(|_| limiter.observer.start())
     }
 
+    /// Tells the caller and the observer.
     #[inline]
-    fn tell(&self, answered: Op::Answered) -> Op::Told {
-        let seen = (self.observed_cost()).map(|cost| (cost, answered.clone()));
-        let told = (self.operation).tell(self.limiter.store(), self.limit, self.key, answered);
+    fn tell(
+        at: At<'_, C, S, Q, W>,
+        request: &RequestOf<C>,
+        started: Option<Instant>,
+        verdict: Option<VerdictOf<C>>,
+    ) -> Op::Told {
+        let (limiter, limit, key) = at;
+        let seen = (!limiter.observer.is_silent()).then(|| verdict.clone());
+        let cost = request.observed_cost().unwrap_or(0);
+        let told = Op::tell((&limiter.store, limit, key), cost, verdict);
         // Last, so that what is held ends if the observer panics.
-        if let Some((cost, seen)) = seen {
-            self.tell_observer(cost, Ok(&seen));
+        if let Some(seen) = seen {
+            Self::tell_observer(at, request, started, Ok(seen.as_ref()));
         }
         told
     }
 
     #[inline]
-    fn answer(&self, answered: Result<Op::Answered, StoreError>) -> Result<Op::Told, StoreError> {
+    fn answer(
+        at: At<'_, C, S, Q, W>,
+        request: &RequestOf<C>,
+        started: Option<Instant>,
+        answered: Result<Option<VerdictOf<C>>, StoreError>,
+    ) -> Result<Op::Told, StoreError> {
         match answered {
-            Ok(answered) => Ok(self.tell(answered)),
+            Ok(verdict) => Ok(Self::tell(at, request, started, verdict)),
             Err(error) => {
-                if let Some(cost) = self.observed_cost() {
-                    self.tell_observer(cost, Err(&error));
-                }
+                Self::tell_observer(at, request, started, Err(&error));
                 Err(error)
             }
         }
     }
 
-    fn tell_observer(&self, cost: u32, answered: Result<&Op::Answered, &StoreError>) {
+    fn tell_observer(
+        (limiter, limit, key): At<'_, C, S, Q, W>,
+        request: &RequestOf<C>,
+        started: Option<Instant>,
+        answered: Result<Option<&VerdictOf<C>>, &StoreError>,
+    ) {
+        let Some(cost) = request.observed_cost() else {
+            return;
+        };
         let observation = Observation {
-            limit: self.limit,
-            key: self.key,
+            limit,
+            key,
             cost,
-            answered: answered.map(Op::verdict),
-            store_time: self.started.map(|started| started.elapsed()),
+            answered,
+            store_time: started.map(|started| started.elapsed()),
             waited: None,
         };
-        observation.tell(&self.limiter.observer);
+        observation.tell(&limiter.observer);
     }
 }
+
+type RequestOf<C> = Request<<<C as Choose<()>>::Limit as Limit>::Snapshot>;
+type VerdictOf<C> = Verdict<<<C as Choose<()>>::Limit as Limit>::Snapshot>;
+/// Who asks, by which limit, about which key.
+type At<'a, C, S, Q, W> = (
+    &'a RateLimiter<C, S, W>,
+    &'a <C as Choose<()>>::Limit,
+    &'a Q,
+);
 
 impl<Op, C, S, K, Q, W> Future for Call<'_, Op, C, S, K, Q, W>
 where
@@ -219,63 +246,54 @@ where
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let (algorithm, store) = (this.limiter.algorithm(), this.limiter.store());
-        loop {
-            match this.state.as_mut().project() {
-                StateProjection::NotAsked => {
-                    // Before it asks, while it is known that there is no answer to drop.
-                    this.state.set(State::Done);
-                    let choice = algorithm.choose(&());
-                    let limit = algorithm.limit(&choice);
-                    let started = Self::start(this.limiter, this.operation);
-                    match this.operation.ask(store, limit, *this.key) {
-                        Answer::Now(answered) => {
-                            let caller = Caller {
-                                limiter: *this.limiter,
-                                operation: &*this.operation,
-                                limit,
-                                key: *this.key,
-                                owned: PhantomData,
-                                started,
-                            };
-                            return Poll::Ready(caller.answer(answered));
-                        }
-                        Answer::Later(answer) => {
-                            this.state.set(State::Asked {
-                                answer,
-                                choice,
-                                started,
-                            });
-                        }
+        let (limiter, key, request) = (*this.limiter, *this.key, &*this.request);
+        if let StateProjection::NotAsked = this.state.as_mut().project() {
+            // Before it asks, while it is known that there is no answer to drop.
+            this.state.set(State::Done);
+            let choice = limiter.algorithm.choose(&());
+            let limit = limiter.algorithm.limit(&choice);
+            let at = (limiter, limit, key);
+            let started = Self::start(limiter, request);
+            let answer = match *request {
+                Request::Decide(ask) => match limiter.store.decide(limit, key, ask) {
+                    Answer::Now(decided) => {
+                        let answered = decided.map(Some);
+                        return Poll::Ready(Self::answer(at, request, started, answered));
                     }
-                }
-                StateProjection::Asked {
-                    answer,
-                    choice,
-                    started,
-                } => {
-                    let answered = ready!(answer.poll(cx));
-                    let caller = Caller {
-                        limiter: *this.limiter,
-                        operation: &*this.operation,
-                        limit: algorithm.limit(choice),
-                        key: *this.key,
-                        owned: PhantomData,
-                        started: *started,
-                    };
-                    let told = caller.answer(answered);
-                    this.state.set(State::Done);
-                    return Poll::Ready(told);
-                }
-                StateProjection::Done => panic!("{POLLED_AGAIN}"),
-            }
+                    Answer::Later(verdict) => Awaited::Verdict { verdict },
+                },
+                Request::Change(change) => match limiter.store.change(limit, key, change) {
+                    Answer::Now(written) => {
+                        let answered = written.map(|()| None);
+                        return Poll::Ready(Self::answer(at, request, started, answered));
+                    }
+                    Answer::Later(written) => Awaited::Write { written },
+                },
+            };
+            this.state.set(State::Asked {
+                answer,
+                choice,
+                started,
+            });
         }
+        let StateProjection::Asked {
+            answer,
+            choice,
+            started,
+        } = this.state.as_mut().project()
+        else {
+            panic!("{POLLED_AGAIN}");
+        };
+        let answered = ready!(answer.poll(cx));
+        let at = (limiter, limiter.algorithm.limit(choice), key);
+        let told = Self::answer(at, request, *started, answered);
+        this.state.set(State::Done);
+        Poll::Ready(told)
     }
 }
 
 impl<Op, C, S, K, Q, W> fmt::Debug for Call<'_, Op, C, S, K, Q, W>
 where
-    Op: Operation<C::Limit, K> + fmt::Debug,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
@@ -284,7 +302,7 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("operation", &self.operation)
+            .field("cost", &self.request.observed_cost())
             .finish_non_exhaustive()
     }
 }

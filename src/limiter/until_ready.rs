@@ -11,7 +11,7 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     key::Key,
     observe::Observe,
-    store::{AsKey, Ask, Change, Store, Verdict},
+    store::{AsKey, Ask, Change, Decided, Store, Verdict},
 };
 
 use super::{
@@ -92,9 +92,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     {
         const { gives_back_what_it_takes::<C::Limit>() };
         let since = (!self.observer.is_silent()).then(Instant::now);
-        let (answer, mut has_waited) = self.last_answer(key, cost).await;
-        let limit = self.algorithm.limit(&answer.choice);
-        let decided = answer.verdict.map(|verdict| {
+        let (choice, verdict, store_time, mut has_waited) = self.last_answer(key, cost).await;
+        let limit = self.algorithm.limit(&choice);
+        let decided = verdict.map(|verdict| {
             let decision = limit.decision_of(&verdict.snapshot);
             (verdict, decision)
         });
@@ -115,7 +115,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             has_waited = true;
         }
         if let Ok((admission, _)) = &decided {
-            charge_what_is_held(&self.store, limit, key, admission, cost);
+            charge_what_is_held((&self.store, limit, key), admission, cost);
         }
         if !self.observer.is_silent() {
             let answered = decided.as_ref().map(|(verdict, _)| Some(verdict));
@@ -125,7 +125,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 key,
                 cost,
                 answered,
-                store_time: answer.store_time,
+                store_time,
                 waited,
             };
             observation.tell(&self.observer);
@@ -136,13 +136,13 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         }
     }
 
-    /// Asks until the cost is admitted, never fits, or cannot be decided about; and says whether it
-    /// has waited for it.
+    /// Asks until the cost is admitted, never fits, or cannot be decided about. Tells by which
+    /// choice, the answer, the store's time for it, and whether it has waited.
     async fn last_answer<K, Q>(
         &self,
         key: &Q,
         cost: u32,
-    ) -> (LastAnswer<C::Choice, <C::Limit as Limit>::Snapshot>, bool)
+    ) -> (C::Choice, Decided<C::Limit>, Option<Duration>, bool)
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -150,13 +150,28 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         W: Observe<K>,
     {
         // Whoever comes while another asks stands behind: so each asks in turn, and alone.
-        let waiter = self.line(key).join();
+        let waiter = {
+            let choice = self.algorithm.choose(&());
+            let policies = self.algorithm.limit(&choice).policies();
+            let store = (type_name::<S>(), self.store.buckets_id());
+            WaitingLineOf::new((store, policies, key)).join()
+        };
         let mut has_waited = waiter.first().await;
         loop {
-            match self.attempt(key, cost).await {
-                Ok(answer) => return (answer, has_waited),
-                Err(refused_for) => self.room(key, cost, refused_for).await,
-            }
+            let refused_for = {
+                let choice = self.algorithm.choose(&());
+                let limit = self.algorithm.limit(&choice);
+                let started = self.observer.start();
+                let asked = self.store.decide(limit, key, Ask::Charge(cost));
+                let verdict = asked.wait().await;
+                let store_time = started.map(|started| started.elapsed());
+                let refused_for = verdict.as_ref().ok().and_then(|seen| wait_of(limit, seen));
+                let Some(refused_for) = refused_for else {
+                    return (choice, verdict, store_time, has_waited);
+                };
+                refused_for
+            };
+            self.room(key, cost, refused_for).await;
             has_waited = true;
         }
     }
@@ -190,59 +205,6 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             }
         }
     }
-
-    /// The line of this bucket.
-    fn line<K, Q>(&self, key: &Q) -> WaitingLineOf
-    where
-        K: Key,
-        Q: AsKey<K> + ?Sized,
-        S: Store<C::Limit, K>,
-    {
-        let choice = self.algorithm.choose(&());
-        let policies = self.algorithm.limit(&choice).policies();
-        let store = (type_name::<S>(), self.store.buckets_id());
-        WaitingLineOf::new((store, policies, key))
-    }
-
-    /// Charges the cost, or tells for how long it is refused.
-    async fn attempt<K, Q>(
-        &self,
-        key: &Q,
-        cost: u32,
-    ) -> Result<LastAnswer<C::Choice, <C::Limit as Limit>::Snapshot>, Duration>
-    where
-        K: Key,
-        Q: AsKey<K> + ?Sized,
-        S: Store<C::Limit, K>,
-        W: Observe<K>,
-    {
-        let choice = self.algorithm.choose(&());
-        let limit = self.algorithm.limit(&choice);
-        let started = self.observer.start();
-        let verdict = self
-            .store
-            .decide(limit, key, Ask::Charge(cost))
-            .wait()
-            .await;
-        let store_time = started.map(|started| started.elapsed());
-        if let Ok(verdict) = &verdict
-            && let Some(refused_for) = wait_of(limit, verdict)
-        {
-            return Err(refused_for);
-        }
-        Ok(LastAnswer {
-            choice,
-            verdict,
-            store_time,
-        })
-    }
-}
-
-/// The answer that ends the wait.
-struct LastAnswer<Choice, Snapshot> {
-    choice: Choice,
-    verdict: Result<Verdict<Snapshot>, StoreError>,
-    store_time: Option<Duration>,
 }
 
 /// For how long it is refused; `None` if it is admitted, or never will be.
