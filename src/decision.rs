@@ -260,11 +260,6 @@ enum OneOrSeveral {
 
 #[derive(Clone, PartialEq, Eq)]
 struct Several {
-    binding: usize,
-    /// Of all policies together: the least that remains, and the longest waits.
-    remaining: u64,
-    reset_after_micros: u64,
-    delay_micros: u64,
     policies: Vec<PolicyDecision>,
     /// How many of them callers see: none where every limit is in shadow.
     told: usize,
@@ -292,28 +287,9 @@ impl Decision {
     ///
     /// If there is none.
     pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
-        let first = policies.first().expect("at least one policy");
-        let (mut binding, mut severest) = (0, severity(&first.status()));
-        let (mut remaining, mut reset_after_micros, mut delay_micros) = (u64::MAX, 0, 0);
-        for (index, policy) in policies.iter().enumerate() {
-            let status = policy.status();
-            remaining = remaining.min(status.remaining);
-            reset_after_micros = reset_after_micros.max(status.reset_after_micros);
-            delay_micros = delay_micros.max(status.delay_micros);
-            let severity = severity(&status);
-            if severity > severest {
-                (binding, severest) = (index, severity);
-            }
-        }
-        let is_admitted = policies[binding].is_admitted();
-        Self(OneOrSeveral::Several(Arc::new(Several {
-            binding,
-            remaining,
-            reset_after_micros,
-            delay_micros: if is_admitted { delay_micros } else { 0 },
-            told: policies.len(),
-            policies,
-        })))
+        assert!(!policies.is_empty(), "at least one policy");
+        let told = policies.len();
+        Self(OneOrSeveral::Several(Arc::new(Several { policies, told })))
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
@@ -335,8 +311,7 @@ impl Decision {
     /// Whether the request is let through; if not, nothing was charged.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        // If any refuses, the binding one does: see the order of policies.
-        self.binding().is_admitted()
+        self.all().iter().all(PolicyDecision::is_admitted)
     }
 
     /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the
@@ -347,10 +322,8 @@ impl Decision {
 
     /// How many further requests of cost 1 are let through at this same instant.
     pub fn remaining(&self) -> u64 {
-        match &self.0 {
-            OneOrSeveral::One(policy) => policy.remaining(),
-            OneOrSeveral::Several(several) => several.remaining,
-        }
+        let remaining = self.all().iter().map(PolicyDecision::remaining);
+        remaining.min().unwrap_or(u64::MAX)
     }
 
     /// How long until the same cost is let through, if nothing else happens till then.
@@ -369,18 +342,17 @@ impl Decision {
 
     /// How long until the state is as good as fresh.
     pub fn reset_after(&self) -> Duration {
-        match &self.0 {
-            OneOrSeveral::One(policy) => policy.reset_after(),
-            OneOrSeveral::Several(several) => Duration::from_micros(several.reset_after_micros),
-        }
+        let resets = self.all().iter().map(PolicyDecision::reset_after);
+        resets.max().unwrap_or_default()
     }
 
     /// How long an admitted request must be delayed; the layer does it by itself.
     pub fn delay(&self) -> Duration {
-        match &self.0 {
-            OneOrSeveral::One(policy) => policy.delay(),
-            OneOrSeveral::Several(several) => Duration::from_micros(several.delay_micros),
+        if !self.is_admitted() {
+            return Duration::ZERO;
         }
+        let delays = self.all().iter().map(PolicyDecision::delay);
+        delays.max().unwrap_or_default()
     }
 
     /// The name of the policy that binds: of an admitted request, the one with the least left; of a
@@ -400,9 +372,22 @@ impl Decision {
 
     #[inline]
     pub(crate) fn binding(&self) -> &PolicyDecision {
+        let all = self.all();
+        let mut binding = &all[0];
+        for policy in &all[1..] {
+            if policy.read(severity) > binding.read(severity) {
+                binding = policy;
+            }
+        }
+        binding
+    }
+
+    /// All policies, even where callers see none.
+    #[inline]
+    fn all(&self) -> &[PolicyDecision] {
         match &self.0 {
-            OneOrSeveral::One(policy) => policy,
-            OneOrSeveral::Several(several) => &several.policies[several.binding],
+            OneOrSeveral::One(policy) => std::slice::from_ref(policy),
+            OneOrSeveral::Several(several) => &several.policies,
         }
     }
 }

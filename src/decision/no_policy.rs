@@ -24,10 +24,6 @@ impl Decision {
                 is_degraded: false,
             };
             Arc::new(Several {
-                binding: 0,
-                remaining: u64::MAX,
-                reset_after_micros: 0,
-                delay_micros: 0,
                 policies: vec![none],
                 told: 0,
             })
