@@ -54,18 +54,13 @@ use crate::{
 pub struct Hold(Arc<dyn Receipt>);
 
 impl Hold {
-    pub(crate) fn new<L, K, S>(
+    pub(crate) fn new<L: Limit, K: Key, S: Store<L, K>>(
         limit: L,
         store: S,
         key: K,
         (admission, held): (L::Snapshot, u32),
         ends_when: EndsWhen,
-    ) -> Self
-    where
-        L: Limit,
-        K: Key,
-        S: Store<L, K>,
-    {
+    ) -> Self {
         Self(Arc::new(Held {
             limit,
             store,
@@ -132,19 +127,14 @@ enum Settling {
 }
 
 impl Settlement {
-    const fn done(written: Written) -> Self {
-        Self(Settling::Done(Some(written)))
+    fn of(answer: Answer<Written, impl Future<Output = Written> + Send + 'static>) -> Self {
+        Self(match answer {
+            Answer::Now(written) => Settling::Done(Some(written)),
+            Answer::Later(sent) => Settling::Sent(Box::pin(sent)),
+        })
     }
 
-    fn of<F>(answer: Answer<Written, F>) -> Self
-    where
-        F: Future<Output = Written> + Send + 'static,
-    {
-        match answer {
-            Answer::Now(written) => Self::done(written),
-            Answer::Later(sent) => Self(Settling::Sent(Box::pin(sent))),
-        }
-    }
+    const NOTHING: Self = Self(Settling::Done(Some(Ok(()))));
 
     /// Ends when both have ended.
     fn and(self, other: Self) -> Self {
@@ -187,12 +177,7 @@ trait Receipt: Send + Sync {
     fn settle(&self, spent: u32) -> Settlement;
 }
 
-struct Held<L, K, S>
-where
-    L: Limit,
-    K: Key,
-    S: Store<L, K>,
-{
+struct Held<L: Limit, K: Key, S: Store<L, K>> {
     limit: L,
     store: S,
     key: K,
@@ -203,12 +188,7 @@ where
     has_ended: AtomicBool,
 }
 
-impl<L, K, S> Receipt for Held<L, K, S>
-where
-    L: Limit,
-    K: Key,
-    S: Store<L, K>,
-{
+impl<L: Limit, K: Key, S: Store<L, K>> Receipt for Held<L, K, S> {
     fn held(&self) -> u32 {
         self.held
     }
@@ -232,20 +212,14 @@ where
     }
 }
 
-impl<L, K, S> Held<L, K, S>
-where
-    L: Limit,
-    K: Key,
-    S: Store<L, K>,
-{
+impl<L: Limit, K: Key, S: Store<L, K>> Held<L, K, S> {
     fn charge(&self, spent: u32) -> Settlement {
         if !L::SETTLES || self.is_settled.swap(true, Ordering::Relaxed) {
-            return Settlement::done(Ok(()));
+            return Settlement::NOTHING;
         }
-        let (admission, held) = (&self.admission, self.held);
         let settled = Change::Settle {
-            admission,
-            held,
+            admission: &self.admission,
+            held: self.held,
             spent,
         };
         Settlement::of(self.store.change(&self.limit, &self.key, settled))
@@ -253,19 +227,14 @@ where
 
     fn end(&self) -> Settlement {
         if !L::IN_FLIGHT || self.has_ended.swap(true, Ordering::Relaxed) {
-            return Settlement::done(Ok(()));
+            return Settlement::NOTHING;
         }
         let ended = Change::End(&self.admission);
         Settlement::of(self.store.change(&self.limit, &self.key, ended))
     }
 }
 
-impl<L, K, S> Drop for Held<L, K, S>
-where
-    L: Limit,
-    K: Key,
-    S: Store<L, K>,
-{
+impl<L: Limit, K: Key, S: Store<L, K>> Drop for Held<L, K, S> {
     fn drop(&mut self) {
         drop((self.charge(self.held), self.end()));
     }
