@@ -38,39 +38,48 @@ pub(crate) struct Charge {
     pub(crate) key: KeyValue,
 }
 
+impl Charge {
+    /// A charge of this key to each of the limits.
+    pub(super) fn each(limits: Range<u32>, key: &KeyValue) -> impl Iterator<Item = Self> {
+        limits.map(|limit| Self {
+            limit,
+            key: key.clone(),
+        })
+    }
+}
+
 impl RuleKey {
-    /// None if there is nothing to charge.
-    pub(super) fn new(table: &Arc<LimitTable>, cost: u32, mut charges: ChargeList) -> Option<Self> {
-        let charges = match charges.len() {
-            0 => return None,
-            1 => Charges::One(charges.pop()?),
-            _ => Charges::Several(charges.into()),
+    /// The key of several rules.
+    pub(super) fn new(table: &Arc<LimitTable>, cost: u32, charges: Vec<Charge>) -> Self {
+        let charges = match <[Charge; 1]>::try_from(charges) {
+            Ok([charge]) => Charges::One(charge),
+            Err(charges) => Charges::Several(charges.into()),
         };
-        Some(Self {
+        Self {
             limits: Arc::clone(table),
             cost,
             charges,
-        })
+        }
     }
 
-    /// None if there is nothing to charge.
     #[inline]
     pub(super) fn of_one_rule(
         table: &Arc<LimitTable>,
         cost: u32,
         key: KeyValue,
         limits: Range<u32>,
-    ) -> Option<Self> {
-        let charge = |limit, key| Charge { limit, key };
+    ) -> Self {
         if limits.len() != 1 {
-            let charges = limits.map(|limit| charge(limit, key.clone()));
-            return Self::new(table, cost, charges.collect());
+            return Self::new(table, cost, Charge::each(limits, &key).collect());
         }
-        Some(Self {
+        Self {
             limits: Arc::clone(table),
             cost,
-            charges: Charges::One(charge(limits.start, key)),
-        })
+            charges: Charges::One(Charge {
+                limit: limits.start,
+                key,
+            }),
+        }
     }
 
     /// The cost of a request with this key.
@@ -149,8 +158,6 @@ impl RuleKey {
         &self.limits
     }
 }
-
-pub(super) type ChargeList = Vec<Charge>;
 
 impl PartialEq for RuleKey {
     fn eq(&self, other: &Self) -> bool {

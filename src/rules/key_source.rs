@@ -1,6 +1,6 @@
 //! Where a rule finds its key, and the value that selects a plan.
 
-use std::{any::type_name, fmt, sync::Arc};
+use std::{any::type_name, borrow::Cow, fmt, sync::Arc};
 
 use http::{Extensions, HeaderName, Request, StatusCode};
 
@@ -119,19 +119,15 @@ pub(crate) enum PlanSource {
 }
 
 impl PlanSource {
-    /// Calls the closure with the value, if the request has exactly one.
-    pub(super) fn with_value<B, T>(
-        &self,
-        request: &Request<B>,
-        choose: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
+    /// The value, if the request has exactly one.
+    pub(super) fn value<'a, B>(&self, request: &'a Request<B>) -> Option<Cow<'a, str>> {
         match self {
             Self::Header(name) => {
                 let mut values = request.headers().get_all(name).iter();
                 let value = values.next().filter(|_| values.next().is_none())?;
-                choose(value.to_str().ok()?)
+                Some(value.to_str().ok()?.into())
             }
-            Self::Extension(extension) => choose(&extension.value(request.extensions())?),
+            Self::Extension(extension) => extension.value(request.extensions()).map(Cow::Owned),
         }
     }
 }

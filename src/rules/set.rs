@@ -7,7 +7,7 @@ use http::Request;
 use crate::key::{MissingKey, matched_route};
 
 use super::{
-    key::{Charge, ChargeList, KeyValue, RuleKey},
+    key::{Charge, RuleKey},
     key_source::{KeySource, PlanSource, no_rule},
     limit::LimitTable,
     matched::MatchedRoutes,
@@ -85,27 +85,16 @@ impl RuleSet {
             }
             let rule = &self.rules[candidate.rule as usize];
             match rule.key.find(request) {
-                Ok(Some(key)) => return self.charged(rule, candidate.cost, key, request),
+                Ok(Some(key)) => {
+                    let (cost, limits) = (candidate.cost, rule.limits_of(request));
+                    let key = RuleKey::of_one_rule(&self.limits, cost, key, limits);
+                    return Ok(Some(key));
+                }
                 Ok(None) => {}
                 Err(rejection) => rule.rejects(rejection)?,
             }
         }
         self.unmatched()
-    }
-
-    /// The limits that a request is charged to, if this rule applies to it.
-    #[inline]
-    fn charged<B>(
-        &self,
-        rule: &Rule,
-        cost: u32,
-        key: KeyValue,
-        request: &Request<B>,
-    ) -> Result<Option<RuleKey>, MissingKey> {
-        match RuleKey::of_one_rule(&self.limits, cost, key, rule.limits_of(request)) {
-            None => self.unmatched(),
-            found => Ok(found),
-        }
     }
 
     fn all_of<B>(
@@ -114,7 +103,7 @@ impl RuleSet {
         request: &Request<B>,
     ) -> Result<Option<RuleKey>, MissingKey> {
         let method = Methods::of(request.method());
-        let (mut charges, mut cost, mut last) = (ChargeList::new(), 0, None);
+        let (mut charges, mut cost, mut last) = (Vec::new(), 0, None);
         for candidate in candidates {
             // Only the first matching route of a rule counts.
             if !candidate.is_for(method) || last.replace(candidate.rule) == Some(candidate.rule) {
@@ -125,17 +114,14 @@ impl RuleSet {
                 Ok(None) => {}
                 Ok(Some(key)) => {
                     cost = candidate.cost.max(cost);
-                    charges.extend(rule.limits_of(request).map(|limit| Charge {
-                        limit,
-                        key: key.clone(),
-                    }));
+                    charges.extend(Charge::each(rule.limits_of(request), &key));
                 }
                 Err(rejection) => rule.rejects(rejection)?,
             }
         }
-        match RuleKey::new(&self.limits, cost, charges) {
-            None => self.unmatched(),
-            found => Ok(found),
+        match charges.is_empty() {
+            true => self.unmatched(),
+            false => Ok(Some(RuleKey::new(&self.limits, cost, charges))),
         }
     }
 
@@ -152,11 +138,9 @@ impl Rule {
     /// The limits that a request is charged to.
     #[inline]
     fn limits_of<B>(&self, request: &Request<B>) -> Range<u32> {
-        let plan = match &self.plans {
-            None => None,
-            Some(plans) => plans.limits_of(request),
-        };
-        plan.unwrap_or_else(|| self.limits.clone())
+        let plans = self.plans.as_ref();
+        let plan = plans.and_then(|plans| plans.limits.get(&*plans.by.value(request)?));
+        plan.unwrap_or(&self.limits).clone()
     }
 
     /// Rejects a request without a key, unless the rule is in shadow.
@@ -165,13 +149,6 @@ impl Rule {
             true => Ok(()),
             false => Err(rejection),
         }
-    }
-}
-
-impl Plans {
-    /// The limits of the request's plan, if it has one.
-    fn limits_of<B>(&self, request: &Request<B>) -> Option<Range<u32>> {
-        (self.by).with_value(request, |value| self.limits.get(value).cloned())
     }
 }
 

@@ -189,8 +189,7 @@ impl File<'_> {
     /// The earlier rule that matches every request of this route.
     fn covering(&self, route: &Route) -> Option<u32> {
         let before = self.routes.iter().find(|(earlier, rule, _)| {
-            let rule = &self.set.rules[*rule as usize];
-            rule.key.always_applies() && earlier.covers(route)
+            earlier.covers(route) && self.set.rules[*rule as usize].key.always_applies()
         });
         before.map(|(_, rule, _)| *rule)
     }
