@@ -286,8 +286,10 @@ impl Decision {
     /// # Panics
     ///
     /// If there is none.
-    pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
+    pub fn of_all(mut policies: Vec<PolicyDecision>) -> Self {
         assert!(!policies.is_empty(), "at least one policy");
+        // Once, instead of at each read.
+        policies.iter_mut().for_each(PolicyDecision::resolve);
         let told = policies.len();
         Self(OneOrSeveral::Several(Arc::new(Several { policies, told })))
     }
