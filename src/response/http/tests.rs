@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     algorithm::Judgement,
     error::{StoreError, StoreErrorKind},
-    response::sample::{both, refused_for},
+    response::tests::{both, refused_for},
 };
 
 const WAIT: Duration = Duration::from_millis(1_500);
