@@ -11,7 +11,11 @@ use fred::{
     prelude::Value,
     types::{Resp3Frame, cluster::ClusterRouting, config::Server},
 };
-use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -27,7 +31,8 @@ pub(super) struct Cluster {
     connections: usize,
     nodes: Mutex<HashMap<Server, Arc<Node>>>,
     slots: watch::Sender<Slots>,
-    last_refresh: Mutex<Option<Instant>>,
+    /// When the last refresh has begun, and its task.
+    last_refresh: Mutex<Option<(Instant, AbortHandle)>>,
 }
 
 /// Which node holds which slot, or why no node has told; none at first.
@@ -98,14 +103,17 @@ impl Cluster {
         lock(&self.nodes).values().cloned().collect()
     }
 
-    /// Asks the nodes for the slots in a task, unless that was done less than [`REFRESH_INTERVAL`]
-    /// ago.
+    /// Asks the nodes for the slots in a task, unless one does so, or has begun to less than
+    /// [`REFRESH_INTERVAL`] ago.
     pub(super) fn request_refresh(self: &Arc<Self>) {
         let mut last = lock(&self.last_refresh);
-        if last.is_none_or(|at| at.elapsed() >= REFRESH_INTERVAL) {
-            *last = Some(Instant::now());
+        let is_done = |(at, task): &(Instant, AbortHandle)| {
+            at.elapsed() >= REFRESH_INTERVAL && task.is_finished()
+        };
+        if last.as_ref().is_none_or(is_done) {
             let cluster = Arc::clone(self);
-            tokio::spawn(async move { cluster.refresh_slots().await });
+            let task = tokio::spawn(async move { cluster.refresh_slots().await });
+            *last = Some((Instant::now(), task.abort_handle()));
         }
     }
 

@@ -37,10 +37,12 @@ pub(super) struct Loads {
     /// How many loads have ended, in all nodes.
     ended: AtomicU64,
     /// The last load into each node; locked while a load is under way.
-    last: Mutex<HashMap<Option<Server>, Arc<tokio::sync::Mutex<Option<Load>>>>>,
+    last: Mutex<HashMap<Option<Server>, Arc<LastLoad>>>,
     /// The nodes that have reported a misconfiguration since they last ran it.
     misconfigured: Mutex<HashMap<Option<Server>, Misconfiguration>>,
 }
+
+type LastLoad = tokio::sync::Mutex<Option<Load>>;
 
 /// A load that has ended.
 struct Load {
