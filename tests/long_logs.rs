@@ -19,7 +19,7 @@ use local::{START, store};
 use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
-    algorithm::{KeyLimit, Limit, SlidingBuckets, SlidingLog, TokenBucket},
+    algorithm::{KeyLimit, SlidingBuckets, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::{LocalStore, Store, local::LocalBuckets},

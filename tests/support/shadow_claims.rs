@@ -59,7 +59,7 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
     for (passes, cost) in steps(count) {
         clock.advance(Duration::from_micros(passes));
         let verdict = asked(&both, &limits, &(), Ask::Charge(cost)).await;
-        let decision = limits.decision(&verdict.snapshot);
+        let decision = limits.decision_of(&verdict.snapshot);
         assert_eq!(
             decision,
             gate.check_cost(&(), cost).await.unwrap(),
@@ -81,7 +81,7 @@ pub(crate) async fn stands_as_if_alone<A, Both, Alone, Gate>(
         }
         let stands = asked(&both, &limits, &(), Ask::Look(0)).await;
         let expected = asked(&alone, &algorithm, &(), Ask::Look(0)).await;
-        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
         assert_eq!(
             shadow_of(&limits, &stands.snapshot),
             (expected.clone(), false),
@@ -119,7 +119,7 @@ pub(crate) async fn stands_as_if_alone_by_its_key<A, Both, Alone>(
         }
         let stands = asked(&both, &limits, &keys, Ask::Look(0)).await;
         let expected = asked(&alone, &algorithm, &key, Ask::Look(0)).await;
-        let expected = algorithm.decision(&expected.snapshot).policies()[0].clone();
+        let expected = algorithm.decision_of(&expected.snapshot).policies()[0].clone();
         let stands = stands.snapshot.1.expect("its key is there");
         assert_eq!(shadow_of(&limits.0.1, &stands), (expected, false), "{name}");
     }

@@ -119,7 +119,7 @@ fn half_a_line_of_the_combined_format_cannot_be_read() {
         let half = &whole[..cut];
         let (requests, reader) = read_all(half.as_bytes(), Some(Format::Combined));
         // Up to the size it is the common format.
-        let is_whole = cut >= after_size && half.matches('"').count() % 2 == 0;
+        let is_whole = cut >= after_size && half.matches('"').count().is_multiple_of(2);
         assert_eq!(requests.len(), usize::from(is_whole), "{half}");
         assert_eq!(reader.unreadable().count(), u64::from(!is_whole), "{half}");
     }
