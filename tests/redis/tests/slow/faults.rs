@@ -1,5 +1,5 @@
-//! Faults of one Redis server under load: every request is answered in time, by the rule or by the
-//! caller's choice.
+//! Faults of one Redis server, or of the primary under sentinels and in a cluster, under load:
+//! every request is answered in time, by the rule or by the caller's choice.
 
 use std::time::Duration;
 
@@ -8,70 +8,112 @@ use fred::{
     types::{CustomCommand, Value},
 };
 use tokio::time::{Instant, sleep};
-use tollgate::{OnStoreError, RateLimiter, StoreError, StoreErrorKind};
-use tollgate_redis_tests::{Server, until};
+use tollgate::{OnStoreError, RateLimiter, StoreError, StoreErrorKind, store::RedisStore};
+use tollgate_redis_tests::{Cluster, Sentinels, Server, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
+
+/// Traffic of every choice while a fault lasts: each request is decided, or answered by its choice.
+async fn is_survived(
+    store: RedisStore,
+    within: Duration,
+    fault: impl AsyncFn(&Traffic) -> Instant,
+) -> Vec<crate::traffic::Seen> {
+    let chosen = |error: &StoreError| {
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        OnStoreError::Admit
+    };
+    let all = [
+        Traffic::through(&store, plenty(), OnStoreError::Refuse),
+        Traffic::through(&store, plenty(), OnStoreError::Admit),
+        Traffic::through(&store, plenty(), chosen),
+    ];
+    for traffic in &all {
+        traffic.is_decided().await;
+    }
+    let over = fault(&all[0]).await;
+    for traffic in &all {
+        traffic.is_decided().await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    let choices = [Answer::Unavailable, Answer::Undecided, Answer::Undecided];
+    let mut undecided = Vec::new();
+    for (traffic, choice) in all.into_iter().zip(choices) {
+        let seen = traffic.end().await;
+        for seen in &seen {
+            assert!(
+                [Answer::Admitted, choice].contains(&seen.answer),
+                "{seen:?}"
+            );
+        }
+        assert!(has(&seen, choice));
+        let recovery = recovery(&seen, over);
+        assert!(recovery < within, "{recovery:?}");
+        undecided.extend(seen);
+    }
+    undecided
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_is_not_waited_for_and_decides_again_when_it_goes_on() {
     let server = Server::start().await;
+    let (stop, hangs) = (Instant::now(), Duration::from_secs(10));
     let store = store(server.client().await);
-    let refused = Traffic::through(&store, plenty(), OnStoreError::Refuse);
-    let admitted = Traffic::through(&store, plenty(), OnStoreError::Admit);
-    let chosen = Traffic::through(&store, plenty(), |error: &StoreError| {
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-        OnStoreError::Admit
+    let seen = is_survived(store, Duration::from_secs(1), async |_| {
+        server.stop_process();
+        sleep(hangs).await;
+        server.continue_process();
+        Instant::now()
     });
-    for traffic in [&refused, &admitted, &chosen] {
-        traffic.is_decided().await;
-    }
-    server.stop_process();
-    let stop = Instant::now();
-    sleep(Duration::from_secs(10)).await;
-    server.continue_process();
-    let back = Instant::now();
-    for traffic in [&refused, &admitted, &chosen] {
-        traffic.is_decided().await;
-    }
-    sleep(Duration::from_millis(300)).await;
-    for (traffic, answer) in [
-        (refused, Answer::Unavailable),
-        (admitted, Answer::Undecided),
-        (chosen, Answer::Undecided),
-    ] {
-        let seen = traffic.end().await;
-        for seen in &seen {
-            assert!(
-                [Answer::Admitted, answer].contains(&seen.answer),
-                "{seen:?}"
-            );
-            let was_stopped = seen.at > stop + Duration::from_secs(1) && seen.at < back;
-            assert!(!was_stopped || seen.answer == answer, "{seen:?}");
-        }
-        assert!(has(&seen, answer));
-        let recovery = recovery(&seen, back);
-        assert!(recovery < Duration::from_secs(1), "{recovery:?}");
-    }
+    let answered = seen.await;
+    let last = answered
+        .iter()
+        .filter(|seen| seen.answer != Answer::Admitted);
+    let last = last.map(|seen| seen.at).max().unwrap();
+    assert!(last - stop > hangs * 9 / 10);
     assert_eq!(server.keys(PREFIX).await.len(), 24);
     assert_eq!(server.keys_without_ttl(PREFIX).await, [""; 0]);
 }
 
-/// A fault of a server while requests come, how long it lasts, and how it ends.
-///
-/// Every request is either decided or answered `undecided`, and none is answered anything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {
+    let soon = Duration::from_secs(2);
+    let sentinels = Sentinels::start().await;
+    let of_sentinels = store(sentinels.client().await);
+    is_survived(of_sentinels, soon, async |traffic| {
+        sentinels.kill_primary().await;
+        traffic.is_answered(Answer::Unavailable).await;
+        sentinels.wait_for_failover().await;
+        Instant::now()
+    })
+    .await;
+    let cluster = Cluster::start().await;
+    let of_cluster = store(super::cluster::client(&cluster));
+    is_survived(of_cluster, soon, async |traffic| {
+        let slot = slot_of(&cluster.keys(PREFIX).await[0]);
+        let first = cluster.kill_owner_of(slot).await;
+        traffic.is_answered(Answer::Unavailable).await;
+        cluster.wait_for_failover(slot, first).await;
+        Instant::now()
+    })
+    .await;
+    assert_eq!(cluster.keys_without_ttl(PREFIX).await, [""; 0]);
+}
+
+/// A fault of a server while requests come, and how it ends. Every request is either decided or
+/// answered `undecided`, and none is answered anything else.
 async fn passes(
     server: &Server,
     (on_error, undecided): (OnStoreError, Answer),
-    fault: impl AsyncFn(&Server),
-    ends: impl AsyncFn(&Server),
+    fault: impl AsyncFn(),
+    ends: impl AsyncFn(),
 ) {
     let store = store(server.client().await);
     let traffic = Traffic::through(&store, plenty(), on_error);
     traffic.is_decided().await;
-    fault(server).await;
+    fault().await;
     traffic.is_answered(undecided).await;
-    ends(server).await;
+    ends().await;
     let end = Instant::now();
     traffic.is_decided().await;
     sleep(Duration::from_millis(200)).await;
@@ -87,6 +129,24 @@ async fn passes(
     assert_eq!(server.keys_without_ttl(PREFIX).await, [""; 0]);
 }
 
+/// The same of faults that begin and end with a command.
+async fn commands_pass(
+    choice: (OnStoreError, Answer),
+    begins: &[&[&'static str]],
+    ends: &[&'static str],
+) {
+    let server = Server::start().await;
+    let tell = async |words: &[&'static str]| {
+        let _: String = server.command(words[0], &words[1..]).await;
+    };
+    let begins = async || {
+        for words in begins {
+            tell(words).await;
+        }
+    };
+    passes(&server, choice, begins, async || tell(ends).await).await;
+}
+
 const REFUSE: (OnStoreError, Answer) = (OnStoreError::Refuse, Answer::Unavailable);
 const ADMIT: (OnStoreError, Answer) = (OnStoreError::Admit, Answer::Undecided);
 /// Whatever the choice, a store that is set up wrongly lets nobody through.
@@ -95,161 +155,107 @@ const REFUSE_ANYWAY: (OnStoreError, Answer) = (OnStoreError::Admit, Answer::Misc
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_killed_decides_again_when_it_is_back_and_empty() {
     let server = Server::start().await;
-    passes(
-        &server,
-        ADMIT,
-        async |server| server.kill(),
-        async |server| server.restart().await,
-    )
-    .await;
+    let killed = async || server.kill();
+    passes(&server, ADMIT, killed, async || server.restart().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_pauses_its_clients_is_not_waited_for() {
+async fn a_server_that_pauses_its_clients_lacks_memory_or_misses_replicas_is_no_decision() {
     let server = Server::start().await;
-    passes(
-        &server,
-        REFUSE,
-        async |server| {
-            let _: String = server.command("CLIENT", &["PAUSE", "1500", "ALL"]).await;
-        },
-        async |_| sleep(Duration::from_millis(1500)).await,
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_became_a_replica_is_left_for_the_primary_once_a_second() {
-    let server = Server::start().await;
-    let connections = async |server: &Server| -> u64 {
-        let number = server.info_field("stats", "total_connections_received");
-        number.await.unwrap().parse().unwrap()
+    let paused = async || {
+        let _: String = server.command("CLIENT", &["PAUSE", "1500", "ALL"]).await;
     };
-    passes(
-        &server,
-        ADMIT,
-        async |server| {
-            // Nobody listens there.
-            let _: String = server.command("REPLICAOF", &["127.0.0.1", "1"]).await;
-            let before = connections(server).await;
-            sleep(Duration::from_secs(2)).await;
-            let made = connections(server).await - before;
-            // One of them is the connection that asks.
-            assert!((2..=5).contains(&made), "{made} connections");
-        },
-        async |server| {
-            let _: String = server.command("REPLICAOF", &["NO", "ONE"]).await;
-        },
-    )
+    passes(&server, REFUSE, paused, async || {
+        sleep(Duration::from_millis(1500)).await;
+    })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_without_memory_is_no_decision() {
-    let server = Server::start().await;
-    passes(
-        &server,
-        REFUSE,
-        async |server| {
-            let _: String = server.command("CONFIG", &["SET", "maxmemory", "1"]).await;
-        },
-        async |server| {
-            let _: String = server.command("CONFIG", &["SET", "maxmemory", "0"]).await;
-        },
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_busy_with_another_script_is_no_decision() {
-    let server = Server::start_with(&["--lua-time-limit", "50"]).await;
-    let others = server.client().await;
-    passes(
-        &server,
-        ADMIT,
-        async |_| {
-            let command = CustomCommand::new_static("EVAL", None, false);
-            let others = others.clone();
-            tokio::spawn(async move {
-                let endless = vec!["while true do end", "0"];
-                let _: Result<Value, _> = others.custom(command, endless).await;
-            });
-        },
-        async |server| {
-            let _: String = server.command("SCRIPT", &["KILL"]).await;
-        },
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_misses_replicas_is_no_decision() {
-    let server = Server::start().await;
-    passes(
-        &server,
-        REFUSE,
-        async |server| {
-            let _: String = server
-                .command("CONFIG", &["SET", "min-replicas-to-write", "1"])
-                .await;
-        },
-        async |server| {
-            let _: String = server
-                .command("CONFIG", &["SET", "min-replicas-to-write", "0"])
-                .await;
-        },
-    )
-    .await;
+    let memory = |bytes| ["CONFIG", "SET", "maxmemory", bytes];
+    let replicas = |number| ["CONFIG", "SET", "min-replicas-to-write", number];
+    commands_pass(REFUSE, &[&memory("1")], &memory("0")).await;
+    commands_pass(REFUSE, &[&replicas("1")], &replicas("0")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_right_that_is_missing_refuses_everyone_until_it_is_there() {
-    for right in ["evalsha", "setrange", "time", "script|load"] {
-        let server = Server::start().await;
-        passes(
-            &server,
+    for (taken, given) in [
+        ("-evalsha", "+evalsha"),
+        ("-setrange", "+setrange"),
+        ("-time", "+time"),
+        ("-script|load", "+script|load"),
+    ] {
+        let set = |word| ["ACL", "SETUSER", "default", word];
+        commands_pass(
             REFUSE_ANYWAY,
-            async |server| {
-                let taken = format!("-{right}");
-                let _: String = server.command("ACL", &["SETUSER", "default", &taken]).await;
-                let _: String = server.command("SCRIPT", &["FLUSH"]).await;
-            },
-            async |server| {
-                let given = format!("+{right}");
-                let _: String = server.command("ACL", &["SETUSER", "default", &given]).await;
-            },
+            &[&set(taken), &["SCRIPT", "FLUSH"]],
+            &set(given),
         )
         .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_became_a_replica_is_left_for_the_primary_once_a_second() {
+    let server = Server::start().await;
+    let connections = async || -> u64 {
+        let number = server.info_field("stats", "total_connections_received");
+        number.await.unwrap().parse().unwrap()
+    };
+    let begins = async || {
+        // Nobody listens there.
+        let _: String = server.command("REPLICAOF", &["127.0.0.1", "1"]).await;
+        let before = connections().await;
+        sleep(Duration::from_secs(2)).await;
+        let made = connections().await - before;
+        // One of them is the connection that asks.
+        assert!((2..=5).contains(&made), "{made} connections");
+    };
+    let ends = async || {
+        let _: String = server.command("REPLICAOF", &["NO", "ONE"]).await;
+    };
+    passes(&server, ADMIT, begins, ends).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_busy_with_another_script_is_no_decision() {
+    let server = Server::start_with(&["--lua-time-limit", "50"]).await;
+    let others = server.client().await;
+    let begins = async || {
+        let others = others.clone();
+        tokio::spawn(async move {
+            let command = CustomCommand::new_static("EVAL", None, false);
+            let endless = vec!["while true do end", "0"];
+            let _: Result<Value, _> = others.custom(command, endless).await;
+        });
+    };
+    let ends = async || {
+        let _: String = server.command("SCRIPT", &["KILL"]).await;
+    };
+    passes(&server, ADMIT, begins, ends).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_password_that_changed_refuses_everyone_until_it_is_known() {
     let server = Server::start().await;
-    let set = async |server: &Server, word: &str| {
+    let set = async |word: &str| {
         let words = ["SETUSER", "app", "on", "resetpass", word, "~*", "+@all"];
         let _: String = server.command("ACL", &words).await;
     };
-    set(&server, ">old").await;
+    set(">old").await;
     let store = store(server.client_of("app", "old").await);
     let traffic = Traffic::through(&store, plenty(), OnStoreError::Admit);
     traffic.is_decided().await;
-    set(&server, ">new").await;
+    set(">new").await;
     // A client that is connected stays connected.
     traffic.is_decided().await;
     let _: i64 = server.command("CLIENT", &["KILL", "USER", "app"]).await;
     traffic.is_answered(Answer::Misconfigured).await;
-    let error = until("the reason", async || {
-        let checked = RateLimiter::new(plenty(), store.clone())
-            .check(&1_u32)
-            .await;
-        checked
-            .err()
-            .filter(|error| error.kind() == StoreErrorKind::Misconfigured)
+    let limiter = RateLimiter::new(plenty(), store);
+    until("the reason", async || {
+        let error = limiter.check(&1_u32).await.err()?;
+        error.to_string().contains("WRONGPASS").then_some(())
     })
     .await;
-    assert!(error.to_string().contains("WRONGPASS"), "{error}");
-    set(&server, ">old").await;
+    set(">old").await;
     traffic.is_decided().await;
     traffic.end().await;
 }

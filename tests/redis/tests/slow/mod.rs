@@ -3,10 +3,8 @@
 mod clock_steps;
 mod cluster;
 mod equal;
-mod failover;
 mod fallback_limit;
 mod faults;
-mod fixtures;
 mod health;
 mod holds_over_redis;
 mod hung;
@@ -18,6 +16,4 @@ mod places_in_flight;
 mod processes;
 mod rights;
 mod taken_back;
-mod trace;
 mod tuples;
-mod turns;
