@@ -22,24 +22,15 @@ use crate::{
 };
 
 /// How many slots a cluster has.
-pub const SLOTS: u16 = 16_384;
+const SLOTS: u16 = 16_384;
 
 /// Without their replicas.
 const PRIMARIES: usize = 3;
 
 /// What every node is started with.
-const NODE: &[&str] = &[
-    "--cluster-enabled",
-    "yes",
-    "--cluster-node-timeout",
-    "1500",
-    "--cluster-replica-validity-factor",
-    "0",
-    "--cluster-allow-replica-migration",
-    "no",
-    "--repl-diskless-sync-delay",
-    "0",
-];
+const NODE: &str = "--cluster-enabled yes --cluster-node-timeout 1500 \
+     --cluster-replica-validity-factor 0 --cluster-allow-replica-migration no \
+     --repl-diskless-sync-delay 0";
 
 /// The slot of a key.
 pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
@@ -63,7 +54,7 @@ impl Cluster {
 
     /// Starts the nodes with these arguments, each word apart.
     pub async fn start_with(args: &[&str]) -> Self {
-        let args = [NODE, args].concat();
+        let args: Vec<_> = NODE.split(' ').chain(args.iter().copied()).collect();
         let (mut nodes, mut ids) = (Vec::new(), Vec::new());
         for epoch in 1..=2 * PRIMARIES {
             let node = Server::start_with(&args).await;
@@ -126,11 +117,6 @@ impl Cluster {
         .await
     }
 
-    /// The index of the node that owns the slot of this key.
-    pub async fn owner_of_key(&self, key: impl AsRef<[u8]>) -> usize {
-        self.owner_of(slot_of(key)).await
-    }
-
     /// The indices of the nodes that own slots.
     pub async fn primaries(&self) -> Vec<usize> {
         let primaries = until("the primaries", async || self.claims().await).await;
@@ -162,13 +148,6 @@ impl Cluster {
         .await;
         self.wait_until_ok().await;
         self.owner_of(slot).await
-    }
-
-    /// Moves a slot with its keys to another primary, and waits until all nodes know.
-    pub async fn migrate_slot(&self, slot: u16, from: usize, to: usize) {
-        self.begin_migration(slot, from, to).await;
-        self.move_keys(slot, from, to).await;
-        self.end_migration(slot, from, to).await;
     }
 
     /// Begins to migrate a slot: from now on its owner answers `ASK` for keys that it does not
@@ -241,29 +220,13 @@ impl Cluster {
         keys
     }
 
-    /// How often this command was called on those nodes that are primaries now.
-    pub async fn command_calls(&self, name: &str) -> u64 {
-        let mut calls = 0;
-        for primary in self.primaries().await {
-            calls += self.nodes[primary].command_calls(name).await;
-        }
-        calls
-    }
-
     async fn deal_slots(&self) {
         for primary in 0..PRIMARIES {
             let bound = |index: usize| usize::from(SLOTS) * index / PRIMARIES;
             let (first, end) = (bound(primary), bound(primary + 1));
-            let node = &self.nodes[primary];
             let range = [first.to_string(), (end - 1).to_string()];
             let words = ["ADDSLOTSRANGE", &range[0], &range[1]];
-            if node.try_command::<()>("CLUSTER", &words).await.is_err() {
-                // Before version 7.
-                let slots: Vec<_> = (first..end).map(|slot| slot.to_string()).collect();
-                let mut words = vec!["ADDSLOTS"];
-                words.extend(slots.iter().map(String::as_str));
-                let () = node.command("CLUSTER", &words).await;
-            }
+            let () = self.nodes[primary].command("CLUSTER", &words).await;
         }
     }
 

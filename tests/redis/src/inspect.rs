@@ -61,30 +61,3 @@ pub(crate) async fn keys(client: &Client, prefix: &str) -> Result<Vec<Bytes>, Er
     keys.dedup();
     Ok(keys)
 }
-
-/// The keys among them that never expire.
-pub(crate) async fn keys_without_ttl(client: &Client, prefix: &str) -> Result<Vec<Bytes>, Error> {
-    let mut for_ever = Vec::new();
-    for key in keys(client, prefix).await? {
-        let left: i64 = custom(client, "PTTL", vec![key.clone().into()]).await?;
-        if left == -1 {
-            for_ever.push(key);
-        }
-    }
-    Ok(for_ever)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_that_of_its_own_command() {
-        let info = "# Commandstats\r\ncmdstat_eval:calls=7,usec=70,usec_per_call=10.00\r\n\
-                    cmdstat_evalsha:calls=2,usec=31,usec_per_call=15.50,rejected_calls=0,failed_calls=0\r\n";
-        assert_eq!(stat(info, "evalsha", "calls"), 2);
-        assert_eq!(stat(info, "EVALSHA", "usec"), 31);
-        assert_eq!(stat(info, "eval", "calls"), 7);
-        assert_eq!(stat(info, "get", "calls"), 0);
-    }
-}

@@ -6,7 +6,6 @@
 //!
 //! The server is the one that `REDIS_SERVER` names, or `redis-server`, or `valkey-server`.
 
-mod binary;
 mod client;
 mod cluster;
 mod distance;
@@ -23,14 +22,13 @@ mod sentinels;
 mod server;
 mod stepped;
 mod store;
-mod tls;
 mod twin;
 mod wait;
 mod worker;
 
 pub use crate::{
     client::{connect, connect_to},
-    cluster::{Cluster, SLOTS, slot_of},
+    cluster::{Cluster, slot_of},
     distance::far_away,
     fickle::Fickle,
     monitor::{Monitor, Told},
@@ -40,7 +38,6 @@ pub use crate::{
     server::Server,
     stepped::SteppedServer,
     store::Redis,
-    tls::TlsServer,
     twin::{Twin, the_decisions_are_the_rules},
     wait::{until, within},
     worker::Worker,

@@ -44,17 +44,3 @@ impl Port {
 fn is_free(number: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn no_two_ports_are_the_same_while_both_live() {
-        let ports: Vec<_> = (0..500).map(|_| Port::reserve()).collect();
-        let numbers: BTreeSet<_> = ports.iter().map(|port| port.number).collect();
-        assert_eq!(numbers.len(), ports.len());
-    }
-}

@@ -1,8 +1,9 @@
 //! A server as a child process: started, stopped, killed, started again, and never left behind.
 
 use std::{
+    env,
     ffi::OsString,
-    fmt, fs,
+    fs,
     fs::File,
     io,
     net::Ipv4Addr,
@@ -20,7 +21,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{binary, port::Port, wait::PATIENCE};
+use crate::{port::Port, wait::PATIENCE};
 
 /// Waits until the test process is gone, however it ended, and then ends the server that it left
 /// behind.
@@ -30,20 +31,9 @@ use crate::{binary, port::Port, wait::PATIENCE};
 const WATCHDOG: &str =
     r#"trap "" HUP INT TERM; read -r _; kill -s KILL "$1" 2>/dev/null; rm -rf -- "$2""#;
 
-/// What a server prints once it listens, and how to ask it whether it answers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    /// Answers `PING`.
-    Plain,
-    /// Takes connections; whether it answers can only be asked through TLS.
-    Tls,
-    /// Answers `PING`.
-    Sentinel,
-}
-
 /// One server with its port and its directory, which stay the same when it starts again.
+#[derive(Debug)]
 pub(crate) struct Process {
-    kind: Kind,
     environment: Environment,
     args: Vec<String>,
     running: Mutex<Option<Running>>,
@@ -54,6 +44,7 @@ pub(crate) struct Process {
 /// Environment variables of the server, beside the test's own.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
+#[derive(Debug)]
 struct Running {
     server: Child,
     watchdog: Child,
@@ -62,13 +53,7 @@ struct Running {
 
 impl Process {
     /// Starts a server and waits until it answers; `args` are of its directory and its port.
-    pub(crate) async fn start(kind: Kind, args: impl Fn(&Path, u16) -> Vec<String>) -> Self {
-        Self::start_in(kind, Environment::new(), args).await
-    }
-
-    /// The same, with these environment variables.
-    pub(crate) async fn start_in(
-        kind: Kind,
+    pub(crate) async fn start(
         environment: Environment,
         args: impl Fn(&Path, u16) -> Vec<String>,
     ) -> Self {
@@ -77,7 +62,6 @@ impl Process {
             let port = Port::reserve();
             let folder = tempfile::tempdir().expect("a directory for the server");
             let process = Self {
-                kind,
                 environment: environment.clone(),
                 args: args(folder.path(), port.number),
                 running: Mutex::default(),
@@ -88,7 +72,7 @@ impl Process {
                 Ok(()) => return process,
                 // Another program has taken the port in the meantime.
                 Err(printed) if printed.contains("in use") => log = printed,
-                Err(printed) => panic!("the server ended{}: {printed}", kind.may_lack()),
+                Err(printed) => panic!("the server ended: {printed}"),
             }
         }
         panic!("the server found no port: {log}")
@@ -96,11 +80,6 @@ impl Process {
 
     pub(crate) fn port(&self) -> u16 {
         self.port.number
-    }
-
-    pub(crate) fn id(&self) -> Option<u32> {
-        let running = self.running();
-        running.as_ref().map(|running| running.server.id())
     }
 
     /// Whether it was neither killed nor stopped.
@@ -148,7 +127,9 @@ impl Process {
                 self.kill();
                 return Err(self.log());
             }
-            if self.log().contains(self.kind.is_ready()) && self.answers().await {
+            let log = self.log();
+            let is_ready = ["Ready to accept connections", "Sentinel ID is"];
+            if is_ready.iter().any(|ready| log.contains(ready)) && self.answers().await {
                 return Ok(());
             }
             sleep(Duration::from_millis(10)).await;
@@ -161,14 +142,19 @@ impl Process {
 
     fn spawn(&self) -> io::Result<Running> {
         let output = File::create(self.log_file())?;
-        let mut server = Command::new(binary::program());
-        server.args(&self.args).stdin(Stdio::null());
-        server.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        server.stdout(output.try_clone()?).stderr(output);
-        let server = server.spawn().map_err(|error| {
-            let program = binary::program().display();
-            io::Error::new(error.kind(), format!("{program}: {error}"))
-        })?;
+        let named = env::var_os("REDIS_SERVER").filter(|named| !named.is_empty());
+        let usual = || vec!["redis-server".into(), "valkey-server".into()];
+        let programs = named.map_or_else(usual, |named| vec![named]);
+        let start = |program: &OsString| {
+            let mut server = Command::new(program);
+            server.args(&self.args).stdin(Stdio::null());
+            server.envs(self.environment.iter().map(|(name, value)| (name, value)));
+            server.stdout(output.try_clone().ok()?);
+            server.stderr(output.try_clone().ok()?).spawn().ok()
+        };
+        let server = programs.iter().find_map(start).unwrap_or_else(|| {
+            panic!("no {programs:?}: install redis-server, or name a server in REDIS_SERVER")
+        });
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", WATCHDOG, "sh", &server.id().to_string()]);
         watchdog.arg(self.folder.path()).stdin(Stdio::piped());
@@ -190,9 +176,6 @@ impl Process {
     async fn answers(&self) -> bool {
         let asked = async {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port())).await?;
-            if let Kind::Tls = self.kind {
-                return Ok(true);
-            }
             stream.write_all(b"PING\r\n").await?;
             // A client without a password is told so: that is an answer.
             let mut answer = [0; 32];
@@ -205,7 +188,7 @@ impl Process {
     }
 
     /// What it has printed since it was last started.
-    pub(crate) fn log(&self) -> String {
+    fn log(&self) -> String {
         let log = fs::read(self.log_file()).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
@@ -219,14 +202,6 @@ impl Process {
     }
 }
 
-impl fmt::Debug for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut f = f.debug_struct("Process");
-        f.field("kind", &self.kind).field("port", &self.port());
-        f.field("id", &self.id()).finish_non_exhaustive()
-    }
-}
-
 impl Drop for Running {
     fn drop(&mut self) {
         // The watchdog first: it must not act on a number that the system may give to another. The
@@ -234,22 +209,6 @@ impl Drop for Running {
         for child in [&mut self.watchdog, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();
-        }
-    }
-}
-
-impl Kind {
-    fn may_lack(self) -> &'static str {
-        match self {
-            Self::Plain | Self::Sentinel => "",
-            Self::Tls => " (was it built with TLS? if not, name one that was in REDIS_SERVER)",
-        }
-    }
-
-    fn is_ready(self) -> &'static str {
-        match self {
-            Self::Plain | Self::Tls => "Ready to accept connections",
-            Self::Sentinel => "Sentinel ID is",
         }
     }
 }

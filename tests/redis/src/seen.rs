@@ -41,18 +41,3 @@ impl Seen {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_read_with_the_slots_that_are_owned() {
-        let line = "a1 127.0.0.1:15000@25000,name myself,master - 0 0 1 connected 0-5 7 9-9 [6->-b2] [8-<-c3]";
-        let seen = Seen::read(line).unwrap();
-        assert_eq!(seen.id, "a1");
-        assert!(seen.is("master") && seen.is("myself") && !seen.is("slave"));
-        assert_eq!(seen.slots, [(0, 5), (7, 7), (9, 9)]);
-        assert!(seen.owns(5) && seen.owns(7) && !seen.owns(6) && !seen.owns(8));
-    }
-}

@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
-use bytes::Bytes;
 use fred::{
     clients::Client,
     interfaces::ClientLike,
@@ -15,7 +14,7 @@ use fred::{
 use crate::{
     client::{centralized, connect, host, try_connect},
     inspect,
-    process::{Kind, Process},
+    process::{Environment, Process},
     server::Server,
     wait::until,
 };
@@ -27,17 +26,7 @@ const SERVICE: &str = "tollgate";
 ///
 /// They must see a server's first answer well before they take it for down, or they undo the
 /// failover.
-const HASTE: &[&str] = &[
-    "DEBUG",
-    "PING-PERIOD",
-    "200",
-    "PUBLISH-PERIOD",
-    "200",
-    "INFO-PERIOD",
-    "500",
-    "ASK-PERIOD",
-    "200",
-];
+const HASTE: &str = "DEBUG PING-PERIOD 200 PUBLISH-PERIOD 200 INFO-PERIOD 500 ASK-PERIOD 200";
 
 /// Two servers and three sentinels; two of these must agree.
 #[derive(Debug)]
@@ -49,26 +38,18 @@ pub struct Sentinels {
 impl Sentinels {
     /// Starts them all, and waits until each sentinel knows the others and the replica.
     pub async fn start() -> Self {
-        Self::start_with(&[]).await
-    }
-
-    /// Starts them all, both servers with these arguments, each word apart.
-    pub async fn start_with(args: &[&str]) -> Self {
-        let args = [&["--repl-diskless-sync-delay", "0"], args].concat();
+        let args = ["--repl-diskless-sync-delay", "0"];
         let primary = Server::start_with(&args).await;
-        let port = primary.port().to_string();
-        let host = host();
+        let (host, port) = (host(), primary.port().to_string());
         let args = [&args[..], &["--replicaof", &host, &port]].concat();
         let replica = Server::start_with(&args).await;
         until("the replica's link", async || replica.attached_to().await).await;
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            let sentinel = Process::start(Kind::Sentinel, |folder, port| {
-                sentinel_args(folder, port, primary.port())
-            });
-            let sentinel = sentinel.await;
+            let args = |folder: &Path, port| sentinel_args(folder, port, primary.port());
+            let sentinel = Process::start(Environment::new(), args).await;
             // From version 7 on; before it a sentinel takes some seconds for what takes one.
-            let _: Option<String> = ask(&sentinel, HASTE).await;
+            let _: Option<String> = ask(&sentinel, &HASTE.split(' ').collect::<Vec<_>>()).await;
             sentinels.push(sentinel);
         }
         let all = Self {
@@ -89,33 +70,9 @@ impl Sentinels {
         all
     }
 
-    /// The servers: the first is the primary in the beginning.
-    pub fn servers(&self) -> &[Server] {
-        &self.servers
-    }
-
-    /// What the sentinels call the servers.
-    pub fn service(&self) -> &'static str {
-        SERVICE
-    }
-
     /// The ports of the sentinels.
     pub fn ports(&self) -> Vec<u16> {
         self.sentinels.iter().map(Process::port).collect()
-    }
-
-    /// `redis-sentinel://` with all sentinels, as fred reads it.
-    pub fn url(&self) -> String {
-        let (first, rest) = (self.ports()[0], &self.ports()[1..]);
-        let nodes: Vec<_> = rest
-            .iter()
-            .map(|port| format!("node={}:{port}", host()))
-            .collect();
-        format!(
-            "redis-sentinel://{}:{first}?{}&sentinelServiceName={SERVICE}",
-            host(),
-            nodes.join("&")
-        )
     }
 
     /// What a client needs to ask the sentinels for the primary.
@@ -163,22 +120,9 @@ impl Sentinels {
         Some(())
     }
 
-    /// Waits until the primary has a replica, after a restart of the server that was killed.
-    pub async fn wait_until_replicated(&self) {
-        until("a replica", async || {
-            let primary = self.agreed().await?;
-            let mut replicas = self
-                .servers
-                .iter()
-                .filter(|server| server.port() != primary.port());
-            let port = replicas.next()?.attached_to().await?;
-            (port == primary.port()).then_some(())
-        })
-        .await;
-    }
-
-    /// Waits until the replica has all that was written before.
-    pub async fn wait_until_in_step(&self) {
+    /// Waits until the replica is in sync, and then cuts it off: it can still be promoted, and does
+    /// not know what is written from now on.
+    pub async fn part_the_replica(&self) {
         let primary = self.primary().await;
         let written = replicated(primary).await;
         until("a replica in step", async || {
@@ -190,22 +134,12 @@ impl Sentinels {
             Some(())
         })
         .await;
-    }
-
-    /// Waits until the replica is in sync, and then cuts it off: it can still be promoted, and does
-    /// not know what is written from now on.
-    pub async fn part_the_replica(&self) {
-        self.wait_until_in_step().await;
-        let primary = self.primary().await;
         for server in &self.servers {
             if server.port() != primary.port() {
                 // Nobody has this user name, so the replica is not let in again.
-                let _: String = server
-                    .command("CONFIG", &["SET", "masteruser", "nobody"])
-                    .await;
-                let _: String = server
-                    .command("CONFIG", &["SET", "masterauth", "nothing"])
-                    .await;
+                for (name, value) in [("masteruser", "nobody"), ("masterauth", "nothing")] {
+                    let _: String = server.command("CONFIG", &["SET", name, value]).await;
+                }
             }
         }
         let _: u64 = primary
@@ -218,16 +152,6 @@ impl Sentinels {
             (linked == "0").then_some(())
         })
         .await;
-    }
-
-    /// All keys of the primary with this prefix, in order.
-    pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
-        self.primary().await.keys(prefix).await
-    }
-
-    /// The keys among them that never expire.
-    pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
-        self.primary().await.keys_without_ttl(prefix).await
     }
 
     async fn agreed(&self) -> Option<&Server> {

@@ -1,22 +1,17 @@
 //! One server alone.
 
-use std::path::Path;
-
 use bytes::Bytes;
 use fred::{
     clients::Client,
     error::Error,
     interfaces::ClientLike,
-    types::{
-        FromValue, Value,
-        config::{Config, TlsConfig},
-    },
+    types::{FromValue, Value, config::Config},
 };
 
 use crate::{
     client::{centralized, connect, host, try_connect},
     inspect,
-    process::{Environment, Kind, Process},
+    process::{Environment, Process},
 };
 
 /// The user by which the fixtures inspect a server, whatever rights others have; also its password.
@@ -24,10 +19,7 @@ const FIXTURE: &str = "fixture";
 
 /// A server without persistence. Dropping it ends it.
 #[derive(Debug)]
-pub struct Server {
-    process: Process,
-    tls: Option<TlsConfig>,
-}
+pub struct Server(Process);
 
 impl Server {
     /// Starts a server and waits until it answers.
@@ -41,66 +33,36 @@ impl Server {
     ///
     /// When it ends at once: the message has what it printed.
     pub async fn start_with(args: &[&str]) -> Self {
-        Self::launch(Kind::Plain, None, |_| owned(args)).await
-    }
-
-    pub(crate) async fn launch(
-        kind: Kind,
-        tls: Option<TlsConfig>,
-        args: impl Fn(&Path) -> Vec<String>,
-    ) -> Self {
-        Self::launch_in(kind, tls, Environment::new(), args).await
+        Self::start_in(Environment::new(), args).await
     }
 
     /// The same, with these environment variables.
-    pub(crate) async fn launch_in(
-        kind: Kind,
-        tls: Option<TlsConfig>,
-        environment: Environment,
-        args: impl Fn(&Path) -> Vec<String>,
-    ) -> Self {
-        let process = Process::start_in(kind, environment, |folder, port| {
-            let port = port.to_string();
-            let port_option = match kind {
-                Kind::Tls => "--tls-port",
-                Kind::Plain | Kind::Sentinel => "--port",
-            };
-            let folder_name = folder.to_str().expect("a directory with a plain name");
-            let mut all = owned(&[port_option, &port]);
-            all.extend(owned(&["--bind", &host(), "--dir", folder_name]));
-            all.extend(owned(&["--save", "", "--appendonly", "no"]));
-            all.extend(owned(&["--user", FIXTURE, "on"]));
-            all.extend(owned(&[&format!(">{FIXTURE}"), "~*", "&*", "+@all"]));
-            all.extend(args(folder));
-            all
+    pub(crate) async fn start_in(environment: Environment, args: &[&str]) -> Self {
+        let process = Process::start(environment, |folder, port| {
+            let (port, host) = (port.to_string(), host());
+            let folder = folder.to_str().expect("a directory with a plain name");
+            let place = ["--port", &port, "--bind", &host, "--dir", folder];
+            let nothing_kept = ["--save", "", "--appendonly", "no"];
+            let fixture = ["--user", FIXTURE, "on", ">fixture", "~*", "&*", "+@all"];
+            let all = [&place[..], &nothing_kept, &fixture, args].concat();
+            all.into_iter().map(str::to_owned).collect()
         });
-        Self {
-            process: process.await,
-            tls,
-        }
+        Self(process.await)
     }
 
     /// The port. It stays the same when the server is restarted.
     pub fn port(&self) -> u16 {
-        self.process.port()
+        self.0.port()
     }
 
-    /// `redis://127.0.0.1:` and the port, or `rediss` with TLS.
+    /// `redis://127.0.0.1:` and the port.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() {
-            "rediss"
-        } else {
-            "redis"
-        };
-        format!("{scheme}://{}:{}", host(), self.port())
+        format!("redis://{}:{}", host(), self.port())
     }
 
     /// What a client needs to connect, as the default user.
     pub fn config(&self) -> Config {
-        Config {
-            tls: self.tls.clone(),
-            ..centralized(self.port())
-        }
+        centralized(self.port())
     }
 
     /// What a client needs to connect as this user.
@@ -122,39 +84,29 @@ impl Server {
         connect(self.config_of(user, password)).await
     }
 
-    /// The number of the process, while there is one.
-    pub fn process_id(&self) -> Option<u32> {
-        self.process.id()
-    }
-
     /// Whether it was neither killed nor stopped.
     pub fn is_up(&self) -> bool {
-        self.process.is_up()
+        self.0.is_up()
     }
 
     /// Suspends the server: connections stay open, and no answer comes.
     pub fn stop_process(&self) {
-        self.process.pause();
+        self.0.pause();
     }
 
     /// Lets a stopped server go on.
     pub fn continue_process(&self) {
-        self.process.resume();
+        self.0.resume();
     }
 
     /// Ends the server at once, as a crash would.
     pub fn kill(&self) {
-        self.process.kill();
+        self.0.kill();
     }
 
     /// Starts the server again, empty, on the same port, and waits until it answers.
     pub async fn restart(&self) {
-        self.process.restart().await;
-    }
-
-    /// What the server has printed since it was last started.
-    pub fn log(&self) -> String {
-        self.process.log()
+        self.0.restart().await;
     }
 
     /// The answer to `INFO` and this section.
@@ -175,18 +127,22 @@ impl Server {
 
     /// All keys with this prefix, in order.
     pub async fn keys(&self, prefix: &str) -> Vec<Bytes> {
-        let client = self.own_client().await;
+        let client = self.client_of(FIXTURE, FIXTURE).await;
         let keys = inspect::keys(&client, prefix).await;
         let _ = client.quit().await;
-        self.answer("SCAN", keys)
+        keys.unwrap_or_else(|error| panic!("SCAN of {}: {error}", self.url()))
     }
 
     /// The keys among them that never expire.
     pub async fn keys_without_ttl(&self, prefix: &str) -> Vec<Bytes> {
-        let client = self.own_client().await;
-        let keys = inspect::keys_without_ttl(&client, prefix).await;
-        let _ = client.quit().await;
-        self.answer("SCAN and PTTL", keys)
+        let mut for_ever = Vec::new();
+        for key in self.keys(prefix).await {
+            let left = self.try_custom("PTTL", vec![key.clone().into()]).await;
+            if left.is_ok_and(|left: i64| left == -1) {
+                for_ever.push(key);
+            }
+        }
+        for_ever
     }
 
     /// Any command, by a user who may do all: `command("CONFIG", &["RESETSTAT"])`.
@@ -196,7 +152,7 @@ impl Server {
     /// When the answer is an error.
     pub async fn command<R: FromValue>(&self, name: &'static str, args: &[&str]) -> R {
         let answer = self.try_command(name, args).await;
-        self.answer(name, answer)
+        answer.unwrap_or_else(|error| panic!("{name} of {}: {error}", self.url()))
     }
 
     /// Any command, by a user who may do all.
@@ -233,16 +189,4 @@ impl Server {
         let info: String = self.try_command("INFO", &["replication"]).await.ok()?;
         inspect::field(&info, "role").map(str::to_owned)
     }
-
-    async fn own_client(&self) -> Client {
-        self.client_of(FIXTURE, FIXTURE).await
-    }
-
-    fn answer<T>(&self, name: &str, answer: Result<T, Error>) -> T {
-        answer.unwrap_or_else(|error| panic!("{name} of {}: {error}", self.url()))
-    }
-}
-
-pub(crate) fn owned(args: &[&str]) -> Vec<String> {
-    args.iter().map(|arg| (*arg).to_owned()).collect()
 }

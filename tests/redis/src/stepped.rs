@@ -15,7 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{process::Kind, server::Server};
+use crate::server::Server;
 
 const LIBRARY: &str = include_str!("stepped.c");
 
@@ -42,7 +42,7 @@ impl SteppedServer {
             ("LD_PRELOAD", library.into_os_string()),
             ("STEPPED_BY", file.clone().into_os_string()),
         ];
-        let server = Server::launch_in(Kind::Plain, None, environment, |_| Vec::new()).await;
+        let server = Server::start_in(environment, &[]).await;
         let stepped = Self {
             server,
             file: File::options().write(true).open(&file).expect("that file"),

@@ -22,7 +22,7 @@ use tollgate::{
     algorithm::{FixedWindow, Gcra, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Cluster, Monitor, Proxy, Server, Told, slot_of, until};
+use tollgate_redis_tests::{Monitor, Proxy, Server, Told, until};
 
 use crate::events::{beginning, listen, told_of};
 
@@ -155,49 +155,6 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
         "{asked} of {failed}"
     );
     assert_eq!(store.usage().reconnects, 0);
-}
-
-/// An error that Redis says at once is an answer: Redis is asked again, though nothing is decided.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_of_redis_stop_nothing() {
-    let server = Server::start().await;
-    let store = store(server.client().await);
-    let limiter = RateLimiter::new(plenty(), store);
-    limiter.check(&7_u32).await.unwrap();
-    let _: String = server.command("CONFIG", &["SET", "maxmemory", "1"]).await;
-    for _ in 0..50 {
-        let error = limiter.check(&7_u32).await.unwrap_err();
-        assert!(error.to_string().contains("OOM"), "{error}");
-    }
-    let _: String = server.command("CONFIG", &["SET", "maxmemory", "0"]).await;
-    limiter.check(&7_u32).await.unwrap();
-    assert!(beginning(&told_of(&server), STOPPED).is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_hangs_costs_its_own_keys_one_deadline_and_others_none() {
-    let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
-    let client = Builder::from_config(cluster.config()).build().unwrap();
-    let limiter = RateLimiter::new(plenty(), store(client));
-    let mut owners = Vec::new();
-    for key in 1_000..1_012_u32 {
-        until("a decision", async || limiter.check(&key).await.ok()).await;
-        let keys = cluster.keys("tollgate").await;
-        let end = format!(":{key};}}");
-        let kept = keys.iter().find(|kept| kept.ends_with(end.as_bytes()));
-        owners.push((key, cluster.owner_of(slot_of(kept.unwrap())).await));
-    }
-    let (ill, node) = owners[0];
-    let (well, _) = *owners.iter().find(|(_, owner)| *owner != node).unwrap();
-    cluster.nodes()[node].stop_process();
-    let second = Duration::from_secs(1);
-    let ((slow, failed), (slow_elsewhere, _)) = tokio::join!(
-        slow_and_failed(&limiter, (CALLERS, ill), second),
-        slow_and_failed(&limiter, (1, well), second),
-    );
-    cluster.nodes()[node].continue_process();
-    assert!((1..=FEW).contains(&slow), "{slow} of {failed}");
-    assert_eq!(slow_elsewhere, 0);
 }
 
 /// A script that Redis has never run may be set up wrongly: while it is not known, nobody is let

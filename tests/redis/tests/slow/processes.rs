@@ -1,15 +1,12 @@
 //! Many processes at one key: together they are admitted exactly the limit.
 
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 use fred::prelude::Config;
 use tokio::task::spawn_blocking;
 use tollgate::store::RedisStore;
 use tollgate_properties::{conformance::every_algorithm, numbers::Numbers};
-use tollgate_redis_tests::{Cluster, Redis, connect};
+use tollgate_redis_tests::{Cluster, Redis, Worker, connect};
 
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 
@@ -27,8 +24,6 @@ const NUMBERS: Numbers = Numbers {
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
 const CHECKS_OF_EACH: usize = 4;
-/// The role of a process: one of many, which share the servers at this address.
-const URL: &str = "TOLLGATE_TEST_URL";
 
 #[test]
 fn many_processes_at_one_key_are_admitted_exactly_the_limit() {
@@ -47,30 +42,14 @@ async fn many_processes_at_one_key_of_a_cluster_are_admitted_exactly_the_limit()
 }
 
 fn together_they_are_admitted_the_limit(url: &str) {
-    let children = (0..PROCESSES).map(|_| {
-        Command::new(std::env::current_exe().unwrap())
-            .args([
-                "slow::processes::one_of_many_processes",
-                "--exact",
-                "--nocapture",
-            ])
-            .env(URL, url)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    });
-    let children: Vec<_> = children.collect();
+    let start = |_| Worker::start("slow::processes::one_of_many_processes", url);
+    let mut workers: Vec<_> = (0..PROCESSES).map(start).collect();
     let subjects = every_algorithm(&NUMBERS);
     let mut admitted = vec![0; subjects.len()];
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{printed}");
-        let line = printed
-            .lines()
-            .find_map(|line| Some(line.split_once("admitted: ")?.1.to_owned()));
-        let line = line.expect("the line of one of many processes");
-        for (all, its) in admitted.iter_mut().zip(line.split(' ')) {
+    for worker in &mut workers {
+        let (counts, is_whole) = worker.hear();
+        assert!(is_whole && counts.len() == admitted.len(), "{counts:?}");
+        for (all, its) in admitted.iter_mut().zip(counts) {
             *all += its.parse::<u64>().unwrap();
         }
     }
@@ -81,14 +60,13 @@ fn together_they_are_admitted_the_limit(url: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_processes() {
-    let Ok(url) = std::env::var(URL) else {
+    let Some(url) = Worker::role() else {
         return;
     };
     let client = connect(Config::from_url(&url).unwrap()).await;
     let store = RedisStore::builder(client)
         .deadline(Duration::from_secs(30))
         .build();
-    let mut counts = Vec::new();
     for subject in every_algorithm(&NUMBERS) {
         let bucket = &*subject.bucket;
         let tasks = (0..TASKS).map(|_| {
@@ -102,11 +80,11 @@ async fn one_of_many_processes() {
             })
         });
         let tasks: Vec<_> = tasks.collect();
-        let mut admitted = 0;
+        let mut admitted = 0_u64;
         for task in tasks {
             admitted += task.await.unwrap();
         }
-        counts.push(admitted.to_string());
+        Worker::say(admitted);
     }
-    println!("admitted: {}", counts.join(" "));
+    Worker::done();
 }

@@ -1,15 +1,12 @@
 //! A user who may do only what the store needs, behind TLS and in a cluster. Each of these rights
 //! is needed.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use fred::{
     clients::Client,
     interfaces::ClientLike,
-    types::{
-        Builder, CustomCommand,
-        config::{Config, ReconnectPolicy},
-    },
+    types::{Builder, CustomCommand, config::Config},
 };
 use tollgate::{
     Quota, RateLimiter, StoreError, StoreErrorKind,
@@ -17,25 +14,24 @@ use tollgate::{
     clock::{ManualClock, Timestamp},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Sentinels, Server, TlsServer, connect_to, slot_of};
+use tollgate_redis_tests::{Cluster, Sentinels, Server, connect_to, slot_of};
 
-use crate::traffic::PREFIX;
+use crate::traffic::{PREFIX, unconnected};
 
-/// What the store needs of one server.
-const RIGHTS: &[&str] = &[
-    "+evalsha",
-    "+script|load",
-    "+time",
-    "+get",
-    "+set",
-    "+setrange",
-    "+pexpire",
-    "+rpush",
-    "+rpushx",
-    "+ltrim",
-    "+lindex",
-    "+del",
-];
+const CHAPTER: &str = include_str!("../../../../src/docs/operating_redis.md");
+
+/// What the store needs of one server: what the docs name, on one line as it is to be pasted, but
+/// what the client asks beside it.
+static RIGHTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let begins = "ACL SETUSER tollgate on >password ~tollgate:* -@all ";
+    let (_, rights) = CHAPTER.split_once(begins).unwrap();
+    let rights = rights
+        .lines()
+        .next()
+        .unwrap()
+        .strip_suffix(&OF_A_CONNECT.join(" "));
+    rights.unwrap().split_whitespace().collect()
+});
 
 /// What the client asks about itself and the server's version when it connects. It works without
 /// the answers, but each refusal is a line in the server's `ACL LOG`.
@@ -50,22 +46,14 @@ const OF_SENTINEL: &[&str] = &["+role"];
 /// What the store needs to find the nodes of a cluster, and to follow a slot that moves.
 const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
 
-fn user(rights: &[&str]) -> Vec<String> {
-    let words = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
-    let words = words.iter().chain(rights);
-    words.map(|word| (*word).to_owned()).collect()
-}
-
 async fn set_user(server: &Server, rights: &[&str]) {
-    let words = user(rights);
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let user = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
+    let words = [&user[..], rights].concat();
     let _: String = server.command("ACL", &words).await;
 }
 
 async fn connect(config: Config) -> Client {
-    let policy = ReconnectPolicy::new_constant(0, 50);
-    let client = Builder::from_config(config).set_policy(policy).build();
-    let client = client.unwrap();
+    let client = unconnected(config);
     if !client.is_clustered() {
         client.init().await.unwrap();
     }
@@ -115,22 +103,6 @@ fn without<'a>(rights: &[&'a str], right: &str) -> Vec<&'a str> {
     others.copied().collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn behind_tls_a_user_with_these_rights_is_enough() {
-    let off = ["--user", "default", "off"];
-    let server = TlsServer::start_with(&off).await;
-    set_user(server.server(), RIGHTS).await;
-    let store = store(connect(server.config("app", "word")).await);
-    everything(&store, 0..3).await.unwrap();
-    let keys = server.server().keys("").await;
-    assert!(keys.iter().all(|key| key.starts_with(PREFIX.as_bytes())));
-    assert_eq!(server.server().keys_without_ttl("").await, [""; 0]);
-    server.server().kill();
-    server.server().restart().await;
-    set_user(server.server(), RIGHTS).await;
-    tollgate_redis_tests::until("decisions", async || everything(&store, 0..1).await.ok()).await;
-}
-
 /// What this server has refused to anybody, as it logged it.
 async fn refused(server: &Server) -> Vec<fred::types::Value> {
     server.command("ACL", &["LOG"]).await
@@ -139,7 +111,7 @@ async fn refused(server: &Server) -> Vec<fred::types::Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
     let server = Server::start().await;
-    let rights = [RIGHTS, OF_A_CONNECT].concat();
+    let rights = [&RIGHTS[..], OF_A_CONNECT].concat();
     set_user(&server, &rights).await;
     let client = connect(server.config_of("app", "word")).await;
     let store = store(client.clone());
@@ -157,39 +129,32 @@ async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn these_are_the_rights_that_the_docs_name() {
-    let chapter = include_str!("../../../../src/docs/operating_redis.md");
-    let start = chapter.find("ACL SETUSER tollgate on").unwrap();
-    let block = chapter[start..].split("```").next().unwrap();
-    // On several lines, as pasted, only the first would take effect.
-    assert_eq!(block.trim_end().lines().count(), 1);
-    let words: Vec<_> = block.split_whitespace().skip(3).collect();
-    let (first, rights) = words.split_at(4);
-    assert_eq!(first, ["on", ">password", "~tollgate:*", "-@all"]);
-    assert_eq!(rights, [RIGHTS, OF_A_CONNECT].concat());
-    let also = format!("In a cluster also `{}`", OF_A_CLUSTER.join(" "));
-    assert!(chapter.contains(&also), "{also}");
-    let beside = format!("a database other than 0 also `{}`", OF_A_DATABASE[0]);
-    assert!(chapter.contains(&beside), "{beside}");
-    let behind = format!("behind Sentinel also `{}`", OF_SENTINEL[0]);
-    assert!(chapter.contains(&behind), "{behind}");
+#[test]
+fn these_are_the_rights_that_the_docs_name() {
+    for (what, rights) in [
+        ("In a cluster", OF_A_CLUSTER),
+        ("a database other than 0", OF_A_DATABASE),
+        ("behind Sentinel", OF_SENTINEL),
+    ] {
+        let also = format!("{what} also `{}`", rights.join(" "));
+        assert!(CHAPTER.contains(&also), "{also}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_these_rights_is_needed() {
     let server = Server::start().await;
-    for right in RIGHTS {
+    for right in RIGHTS.iter() {
         let _: String = server.command("FLUSHALL", &[]).await;
         let _: String = server.command("SCRIPT", &["FLUSH"]).await;
-        set_user(&server, &without(RIGHTS, right)).await;
+        set_user(&server, &without(&RIGHTS, right)).await;
         let store = store(connect(server.config_of("app", "word")).await);
         let Err(error) = everything(&store, 0..1).await else {
             panic!("nobody needs {right}");
         };
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     }
-    set_user(&server, &[RIGHTS, &["resetkeys", "~other:*"]].concat()).await;
+    set_user(&server, &[&RIGHTS[..], &["resetkeys", "~other:*"]].concat()).await;
     let store = store(connect(server.config_of("app", "word")).await);
     let error = everything(&store, 0..1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
@@ -199,8 +164,8 @@ async fn each_of_these_rights_is_needed() {
 async fn with_a_clock_of_its_own_a_store_needs_no_time() {
     let server = Server::start().await;
     for (rights, is_enough) in [
-        (without(RIGHTS, "+time"), true),
-        (without(RIGHTS, "+pexpire"), false),
+        (without(&RIGHTS, "+time"), true),
+        (without(&RIGHTS, "+pexpire"), false),
     ] {
         let _: String = server.command("FLUSHALL", &[]).await;
         set_user(&server, &rights).await;
@@ -223,11 +188,11 @@ async fn in_another_database_the_client_needs_one_right_more() {
         database: Some(1),
         ..server.config_of("app", "word")
     };
-    set_user(&server, RIGHTS).await;
+    set_user(&server, &RIGHTS).await;
     let client = Builder::from_config(config()).build().unwrap();
     let error = everything(&store(client), 0..1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-    set_user(&server, &[RIGHTS, OF_A_DATABASE].concat()).await;
+    set_user(&server, &[&RIGHTS[..], OF_A_DATABASE].concat()).await;
     let client = Builder::from_config(config()).build().unwrap();
     everything(&store(client), 0..1).await.unwrap();
     assert_eq!(server.keys("").await, [""; 0]); // of the first database
@@ -248,7 +213,7 @@ async fn behind_sentinel_the_client_needs_one_right_more() {
         password: Some("word".to_owned()),
         ..sentinels.config()
     };
-    let rights = [RIGHTS, OF_A_CONNECT, OF_SENTINEL].concat();
+    let rights = [&RIGHTS[..], OF_A_CONNECT, OF_SENTINEL].concat();
     let primary = sentinels.primary().await;
     set_user(primary, &without(&rights, OF_SENTINEL[0])).await;
     let client = Builder::from_config(config.clone()).build().unwrap();
@@ -270,7 +235,7 @@ async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
         ..cluster.config()
     };
     let limit = || Gcra::new(Quota::per_day(9));
-    let rights = [RIGHTS, OF_A_CLUSTER].concat();
+    let rights = [&RIGHTS[..], OF_A_CLUSTER].concat();
     for node in cluster.nodes() {
         set_user(node, &rights).await;
     }
@@ -278,10 +243,8 @@ async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
     everything(&with_all, 0..9).await.unwrap();
 
     // A new key: what was charged before is kept a while longer.
-    RateLimiter::new(limit(), with_all.clone())
-        .check(&77_u32)
-        .await
-        .unwrap();
+    let limiter = RateLimiter::new(limit(), with_all);
+    limiter.check(&77_u32).await.unwrap();
     let keys = cluster.keys(PREFIX).await;
     let key = keys.iter().find(|key| key.ends_with(b":77;}")).unwrap();
     let slot = slot_of(key);
@@ -289,10 +252,7 @@ async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
     let to = (from + 1) % 3;
     cluster.begin_migration(slot, from, to).await;
     cluster.move_keys(slot, from, to).await;
-    RateLimiter::new(limit(), with_all)
-        .check(&77_u32)
-        .await
-        .unwrap();
+    limiter.check(&77_u32).await.unwrap();
     for right in OF_A_CLUSTER {
         for node in cluster.nodes() {
             set_user(node, &without(&rights, right)).await;

@@ -213,7 +213,7 @@ async fn key_on_another_node<A: Scripted<Snapshot: Send>>(
     for key in 0..100_u32 {
         limiter.debit(&key, 1).await.unwrap();
         let written = cluster.keys("tollgate").await;
-        let owner = cluster.owner_of_key(&written[0]).await;
+        let owner = cluster.owner_of(slot_of(&written[0])).await;
         for key in written {
             let () = client.del(key).await.unwrap();
         }
