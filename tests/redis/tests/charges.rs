@@ -3,16 +3,9 @@
 
 use std::time::Duration;
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    time::{Instant, sleep},
-};
-use tollgate::{
-    OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::FixedWindow, store::RedisStore,
-};
-use tollgate_redis_tests::{Server, connect_to, until, within};
+use tokio::time::Instant;
+use tollgate::{OnStoreError, RateLimiter, StoreErrorKind, store::RedisStore};
+use tollgate_redis_tests::{Server, until, within};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
@@ -72,53 +65,6 @@ async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
     );
 }
 
-/// Passes on what a client says, and swallows the answers once it is told so.
-async fn swallower(server: u16, is_open: watch::Receiver<bool>) -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        loop {
-            let (client, _) = listener.accept().await.unwrap();
-            let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-            let (mut from_client, mut to_client) = client.into_split();
-            let (mut from_server, mut to_server) = server.into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
-            let is_open = is_open.clone();
-            tokio::spawn(async move {
-                let mut bytes = [0; 4096];
-                while let Ok(length @ 1..) = from_server.read(&mut bytes).await {
-                    if !*is_open.borrow() {
-                        // Both halves are dropped: the connection is cut.
-                        return;
-                    }
-                    to_client.write_all(&bytes[..length]).await.unwrap();
-                }
-            });
-        }
-    });
-    port
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_charged_without_an_answer_is_charged_once() {
-    let server = Server::start().await;
-    let (open, is_open) = watch::channel(true);
-    let port = swallower(server.port(), is_open).await;
-    let direct = store(server.client().await);
-    let limiter = RateLimiter::new(plenty(), store(connect_to(port).await));
-    // For another key: the script is loaded already.
-    limiter.check(&99_u32).await.unwrap();
-    for number in 1..=5 {
-        open.send_replace(true);
-        until("a connection", async || limiter.peek(&7_u32).await.ok()).await;
-        open.send_replace(false);
-        let error = limiter.check(&7_u32).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-        sleep(Duration::from_millis(100)).await;
-        assert_eq!(charged(&direct).await, number);
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_wait_for_an_answer_than_may_and_dropped_ones_count_among_them() {
     let server = Server::start().await;
@@ -147,29 +93,6 @@ async fn no_more_wait_for_an_answer_than_may_and_dropped_ones_count_among_them()
     let decision = until("a decision", decided).await;
     assert!(back.elapsed() < Duration::from_secs(1));
     assert!(decision.remaining() >= UNITS - 52, "{decision:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_that_is_full_admits_nobody_more_while_requests_are_dropped() {
-    let server = Server::start().await;
-    let store = store(server.client().await);
-    let rule = FixedWindow::new(Quota::new(300, Duration::from_secs(400 * 86_400)));
-    let limiter = RateLimiter::new(rule, store);
-    let mut admitted = 0;
-    for round in 0..20 {
-        let checks = (0..40).map(|_| {
-            let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check(&7_u32).await })
-        });
-        for (number, check) in checks.collect::<Vec<_>>().into_iter().enumerate() {
-            match number % 3 == round % 3 {
-                true => check.abort(),
-                false => admitted += u64::from(check.await.unwrap().unwrap().is_admitted()),
-            }
-        }
-    }
-    assert!(admitted <= 300, "{admitted}");
-    assert_eq!(limiter.peek(&7_u32).await.unwrap().remaining(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,10 +3,8 @@
 
 use std::{thread, time::Duration};
 
-use tollgate::{Quota, algorithm::SlidingBuckets};
 use tollgate_properties::{
     conformance::every_algorithm,
-    model::sliding_buckets,
     numbers::Numbers,
     subject::{Limiter, Subject},
 };
@@ -118,38 +116,6 @@ fn a_request_that_is_not_charged_changes_neither_value_nor_expiry() {
         limiter.reset();
         assert_eq!(redis.keys(prefix), [""; 0], "{}", subject.name);
     });
-}
-
-#[test]
-fn what_is_given_back_leaves_a_key_that_expires_or_none() {
-    with_each(LATER, |redis, subject, prefix| {
-        let limiter = limiter(redis, subject, prefix);
-        for _ in 0..4 {
-            while limiter.check(1).is_admitted() {
-                thread::sleep(Duration::from_millis(1));
-            }
-            limiter.refund(1);
-            limiter.refund(u32::MAX);
-            assert!(redis.keys(prefix).len() <= 4);
-        }
-    });
-}
-
-#[test]
-fn a_log_that_began_with_the_epoch_can_be_given_back() {
-    let redis = Redis::start();
-    let decades = 70 * 365 * 86_400 * SECOND;
-    let rule = SlidingBuckets::new(
-        Quota::new(5, Duration::from_micros(decades)),
-        Duration::from_micros(decades),
-    );
-    let model = sliding_buckets(5, decades, decades);
-    let subject = Subject::new("decades", rule, [model]);
-    let limiter = limiter(&redis, &subject, "decades");
-    assert!(limiter.check(2).is_admitted());
-    limiter.refund(2);
-    assert_eq!(limiter.peek().remaining(), 5);
-    assert!(limiter.check(5).is_admitted());
 }
 
 #[test]

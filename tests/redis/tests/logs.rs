@@ -16,20 +16,8 @@ use tollgate_properties::{
 };
 use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
 
-/// How the time moves, and what is asked: an admission at almost every step, each at an instant of
-/// its own.
-#[derive(Debug, Clone, Copy)]
-enum Mood {
-    Crowded,
-    Restless,
-    Generous,
-}
-
-fn turn(mood: Mood) -> BoxedStrategy<Turn> {
-    let gaps = match mood {
-        Mood::Crowded => 1,
-        Mood::Restless | Mood::Generous => 6,
-    };
+/// How the time moves: an admission at almost every step, each at an instant of its own.
+fn turn(gaps: u32) -> impl Strategy<Value = Turn> {
     prop_oneof![
         400 => (1..4_u8).prop_map(Turn::Ticks),
         40 => Just(Turn::Still),
@@ -40,14 +28,9 @@ fn turn(mood: Mood) -> BoxedStrategy<Turn> {
         gaps => any::<u8>().prop_map(Turn::BackPart),
         gaps => (0..3_u8).prop_map(Turn::BackSpans),
     ]
-    .boxed()
 }
 
-fn op(mood: Mood) -> BoxedStrategy<Op> {
-    let refunds = match mood {
-        Mood::Crowded | Mood::Restless => 1,
-        Mood::Generous => 30,
-    };
+fn op(refunds: u32) -> impl Strategy<Value = Op> {
     prop_oneof![
         200 => Just(Op::Check(Cost::Units(1))),
         20 => (0..9_u32).prop_map(|units| Op::Check(Cost::Units(units))),
@@ -57,14 +40,14 @@ fn op(mood: Mood) -> BoxedStrategy<Op> {
         refunds => (1..20_u32).prop_map(|units| Op::Refund(Cost::Units(units))),
         refunds => (0..100_u8).prop_map(|part| Op::Refund(Cost::Part(part))),
     ]
-    .boxed()
 }
 
 fn long_history(steps: std::ops::Range<usize>) -> impl Strategy<Value = History> {
-    let moods = prop::sample::select(&[Mood::Crowded, Mood::Restless, Mood::Generous][..]);
+    // Crowded, restless, and generous.
+    let moods = prop::sample::select(&[(1, 1), (6, 1), (6, 30)][..]);
     let start = prop::sample::select(&[0_i128, 5_000, 1_700_000_000_000_000][..]);
-    (moods, start).prop_flat_map(move |(mood, start)| {
-        let step = (turn(mood), op(mood)).prop_map(|(turn, op)| Step { turn, op });
+    (moods, start).prop_flat_map(move |((gaps, refunds), start)| {
+        let step = (turn(gaps), op(refunds)).prop_map(|(turn, op)| Step { turn, op });
         prop::collection::vec(step, steps.clone()).prop_map(move |steps| History { start, steps })
     })
 }
@@ -116,41 +99,6 @@ fn thousands_of_admissions_at_instants_of_their_own_are_the_pure_rules() {
         })
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
-}
-
-#[test]
-fn a_log_whose_quota_changes_is_the_pure_rules() {
-    let redis = Redis::start();
-    let units = || 20..1_500_u64;
-    let values = || (units(), units(), 300..9_000_u64, long_history(300..1_200));
-    redis.for_all(36, values, |(old, new, period, history)| {
-        let (olds, news) = (logs(old, period), logs(new, period));
-        olds.iter().zip(&news).try_for_each(|(old, new)| {
-            let clock = ManualClock::at(instant(history.start));
-            let pooled = redis.pooled_store(clock.clone());
-            let (store, key) = (pooled.store(), redis.new_key());
-            let open = |subject: &Subject| {
-                let limiter = subject
-                    .bucket
-                    .limiter_over(store.clone(), key.clone(), &*old.bucket);
-                redis.blocking(limiter)
-            };
-            let (mut twin, limiters) = (Twin::of(&*old.bucket), [open(old), open(new)]);
-            let (mut now, mut wait) = (history.start, 0);
-            for (index, step) in history.steps.iter().enumerate() {
-                let which = index / 100 % 2;
-                let subject = [old, new][which];
-                now = twin.instant_of(step.op, step.turn.of(now, wait, subject));
-                clock.set(instant(now));
-                twin.renumber(&*subject.bucket);
-                let stepped = twin.steps_as(&*limiters[which], step.op, subject.limit(), now);
-                wait = stepped
-                    .map_err(|error| TestCaseError::fail(format!("step {index}: {error}")))?
-                    .unwrap_or(wait);
-            }
-            Ok(())
-        })
-    });
 }
 
 #[test]

@@ -94,16 +94,6 @@ fn is_the_pure_rules(
 }
 
 #[test]
-fn a_policy_whose_numbers_change_is_the_pure_rules() {
-    let redis = Redis::start();
-    let values = || (plans(), any_history_with_debits(), any::<u8>());
-    redis.for_all(HISTORIES, values, |(plans, history, part)| {
-        let change = history.steps.len() * usize::from(part) / 255;
-        is_the_pure_rules(&redis, &plans, &history, |step| usize::from(step >= change))
-    });
-}
-
-#[test]
 fn plans_in_turn_are_the_pure_rules() {
     let redis = Redis::start();
     let turns = || prop::collection::vec(any::<u8>(), 80);

@@ -46,21 +46,6 @@ async fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
     for_every_algorithm!(case);
 }
 
-#[tokio::test]
-async fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
-    let server = Server::start().await;
-    let client = server.client().await;
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let of = |who: &str| store(&client, &format!("{who} {}", $name), &clock);
-            let stores = (of("both"), of("alone"));
-            stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), stores, &clock, STEPS).await;
-        )+};
-    }
-    for_every_algorithm!(case);
-}
-
 /// With keys in several slots the shadow is charged in the second round, as the enforced limit is.
 #[tokio::test]
 async fn across_slots_it_stands_as_it_does_alone_in_memory() {

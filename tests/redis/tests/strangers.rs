@@ -47,16 +47,10 @@ const OTHERS: Numbers = Numbers {
     ..NUMBERS
 };
 
-/// Calls with each algorithm: a limiter with several admissions, one with other numbers under the
-/// same name, and the keys of the bucket, the state's first.
-fn with_each(test: impl Fn(&Redis, [&dyn SharedLimiter; 2], &[Bytes], &str)) {
-    with_each_of(false, |redis, _, limiters, keys, name| {
-        test(redis, limiters, keys, name);
-    });
-}
-
-/// The same. If both were admitted in turn, they share the state.
-fn with_each_of(
+/// Calls with each rule: a limiter with several admissions, one with other numbers under the same
+/// name, and the keys of the bucket, the state's first. If both were admitted in turn, they share
+/// the state.
+fn with_each(
     in_turn: bool,
     test: impl Fn(&Redis, &ManualClock, [&dyn SharedLimiter; 2], &[Bytes], &str),
 ) {
@@ -86,63 +80,41 @@ fn with_each_of(
     }
 }
 
+/// Puts what is no text under a key.
+fn put(redis: &Redis, key: &Bytes, (command, args): (&'static str, &[&[u8]])) {
+    redis.ask::<()>("DEL", &[key]);
+    redis.ask::<fred::types::Value>(command, &[&[&key[..]], args].concat());
+}
+
 #[test]
-fn a_key_of_another_type_fails() {
-    with_each(|redis, [limiter, _], keys, name| {
-        let key = &keys[0];
-        for (command, args) in [
+fn a_value_of_another_type_or_length_garbage_and_a_number_that_no_script_wrote_fail() {
+    let mut random = Rng::with_seed(1);
+    let noise: Vec<Vec<u8>> = (0..100)
+        .map(|_| (0..500).map(|_| random.u8(..)).collect())
+        .collect();
+    with_each(false, |redis, _, limiters, keys, name| {
+        let (key, state): (_, Bytes) = (&keys[0], redis.ask("GET", &[&keys[0]]));
+        for other in [
             ("HSET", &[&b"field"[..], b"value"][..]),
             ("RPUSH", &[b"a"]),
             ("SADD", &[b"a"]),
             ("ZADD", &[b"1", b"a"]),
             ("XADD", &[b"*", b"field", b"value"]),
         ] {
-            redis.ask::<()>("DEL", &[key]);
-            let words: Vec<&[u8]> = [&key[..]].into_iter().chain(args.iter().copied()).collect();
-            redis.ask::<fred::types::Value>(command, &words);
-            nothing_is_read(redis, limiter, &format!("{name}: {command}"));
+            put(redis, key, other);
+            nothing_is_read(redis, limiters[0], &format!("{name}: {}", other.0));
         }
-    });
-}
-
-#[test]
-fn a_state_of_another_length_fails() {
-    with_each(|redis, [limiter, _], keys, name| {
-        let state: Bytes = redis.ask("GET", &[&keys[0]]);
         let longer = [&state[..], b"\0"].concat();
-        for length in (0..state.len()).chain([state.len() + 1]) {
-            redis.ask::<()>("SET", &[&keys[0], &longer[..length], b"PX", b"60000"]);
-            nothing_is_read(redis, limiter, &format!("{name}: {length} bytes"));
+        let lengths = (0..state.len()).chain([longer.len()]);
+        let mut strange: Vec<_> = lengths.map(|length| longer[..length].to_vec()).collect();
+        strange.push(vec![b'x'; 1 << 20]);
+        let bytes = [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF];
+        strange.extend(bytes.map(|byte| vec![byte; state.len()]));
+        strange.extend(noise.iter().map(|noise| noise[..state.len()].to_vec()));
+        for value in strange {
+            redis.ask::<()>("SET", &[key, &value, b"PX", b"60000"]);
+            nothing_is_read(redis, limiters[0], &format!("{name}: {value:.40?}"));
         }
-        let long = vec![b'x'; 1 << 20];
-        redis.ask::<()>("SET", &[&keys[0], &long, b"PX", b"60000"]);
-        nothing_is_read(redis, limiter, &format!("{name}: a megabyte"));
-    });
-}
-
-#[test]
-fn garbage_of_the_right_length_fails() {
-    with_each(|redis, [limiter, _], keys, name| {
-        let state: Bytes = redis.ask("GET", &[&keys[0]]);
-        for byte in [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF] {
-            let garbage = vec![byte; state.len()];
-            redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
-            nothing_is_read(redis, limiter, &format!("{name}: {byte:#x}"));
-        }
-        let mut random = Rng::with_seed(1);
-        for turn in 0..100 {
-            let mut garbage = state.to_vec();
-            random.fill(&mut garbage);
-            redis.ask::<()>("SET", &[&keys[0], &garbage, b"PX", b"60000"]);
-            nothing_is_read(redis, limiter, &format!("{name}: random {turn}"));
-        }
-    });
-}
-
-#[test]
-fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
-    with_each(|redis, limiters, keys, name| {
-        let state: Bytes = redis.ask("GET", &[&keys[0]]);
         // When the key expires stands last, and is told to nobody.
         let mut numbers = numbers_of(&state);
         numbers.pop();
@@ -150,7 +122,7 @@ fn a_number_that_no_script_wrote_fails_wherever_it_stands() {
             for number in [1_u64 << 53, 1 << 54, (1 << 56) - 1] {
                 let mut changed = state.to_vec();
                 changed[at..at + 7].copy_from_slice(&number.to_le_bytes()[..7]);
-                redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+                redis.ask::<()>("SET", &[key, &changed, b"PX", b"60000"]);
                 for limiter in limiters {
                     nothing_is_read(redis, limiter, &format!("{name}: {number} at {at}"));
                 }
@@ -192,7 +164,7 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
     let next = std::cell::RefCell::new(&mut next);
     let (refused, read) = (std::cell::Cell::new(0_u32), std::cell::Cell::new(0_u32));
     for in_turn in [false, true] {
-        with_each_of(in_turn, |redis, clock, limiters, keys, name| {
+        with_each(in_turn, |redis, clock, limiters, keys, name| {
             let mut next = next.borrow_mut();
             let state: Bytes = redis.ask("GET", &[&keys[0]]);
             let list: Vec<Vec<Bytes>> = (keys[1..].iter())
@@ -242,17 +214,14 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
                 }
                 let which = next(2);
                 let limiter = limiters[which];
+                let both = |changed: Result<(), StoreError>| {
+                    changed.and_then(|()| redis.wait(limiter.peek()))
+                };
                 let answer = match next(5) {
-                    4 => match redis.wait(limiter.debit(next(99) as u32)) {
-                        Ok(()) => redis.wait(limiter.peek()),
-                        Err(error) => Err(error),
-                    },
+                    4 => both(redis.wait(limiter.debit(next(99) as u32))),
                     0 => redis.wait(limiter.peek()),
                     1 => redis.wait(limiter.check(u32::MAX)),
-                    2 => match redis.wait(limiter.refund(1)) {
-                        Ok(()) => redis.wait(limiter.peek()),
-                        Err(error) => Err(error),
-                    },
+                    2 => both(redis.wait(limiter.refund(1))),
                     _ => redis.wait(limiter.check(1)),
                 };
                 match answer {
@@ -308,17 +277,17 @@ fn a_log_whose_list_is_a_strangers_fails() {
     assert_eq!(redis.wait(limiter.peek()).unwrap().remaining(), 41);
     let entries: Vec<Bytes> = redis.ask("LRANGE", &[&list, b"0", b"-1"]);
     let length = entries[0].len();
-    let of_one_byte = |byte, length| vec![byte; length];
-    for garbage in [
-        of_one_byte(0, 0),
-        of_one_byte(b'x', 1),
-        of_one_byte(0, length - 1),
-        of_one_byte(0, length),
-        of_one_byte(0x7F, length),
-        of_one_byte(0xFF, length),
-        of_one_byte(0, length + 1),
-        of_one_byte(0, 1_000),
+    for (byte, length) in [
+        (0, 0),
+        (b'x', 1),
+        (0, length - 1),
+        (0, length),
+        (0x7F, length),
+        (0xFF, length),
+        (0, length + 1),
+        (0, 1_000),
     ] {
+        let garbage = vec![byte; length];
         redis.ask::<()>("DEL", &[&list]);
         for _ in &entries {
             redis.ask::<()>("RPUSH", &[&list, &garbage]);
@@ -326,17 +295,12 @@ fn a_log_whose_list_is_a_strangers_fails() {
         redis.ask::<()>("PEXPIRE", &[&list, b"60000"]);
         nothing_is_read(&redis, &*limiter, &format!("{garbage:?}"));
     }
-    for (command, args) in [
+    for other in [
         ("SET", &[&b"value"[..]][..]),
         ("HSET", &[b"field", b"value"]),
     ] {
-        redis.ask::<()>("DEL", &[&list]);
-        let words: Vec<&[u8]> = [&list[..]]
-            .into_iter()
-            .chain(args.iter().copied())
-            .collect();
-        redis.ask::<fred::types::Value>(command, &words);
-        nothing_is_read(&redis, &*limiter, command);
+        put(&redis, &list, other);
+        nothing_is_read(&redis, &*limiter, other.0);
     }
 }
 
@@ -359,53 +323,13 @@ fn a_log_whose_state_alone_was_evicted_is_fresh_and_what_is_left_of_its_list_is_
         let peeked = redis.wait(limiter.peek()).unwrap();
         assert_eq!(peeked.remaining(), 50, "{peeked:?}");
     }
-    // The same history once more from here, as of a key that was never seen.
-    let fresh = every_algorithm(&NUMBERS).swap_remove(2);
-    let mut twin = Twin::of(&*fresh.bucket);
-    let clock = ManualClock::at(instant(START));
-    let store = redis.store(clock.clone());
-    let other = fresh
-        .bucket
-        .limiter_over(store, redis.new_key(), &*fresh.bucket);
-    let now = START + 10_000 + 500;
-    clock.set(instant(now));
-    for left in (0..50).rev() {
+    // As of a key that was never seen.
+    let mut twin = Twin::of(&*every_algorithm(&NUMBERS).swap_remove(2).bucket);
+    for _ in 0..50 {
         let decision = redis.wait(limiter.check(1)).unwrap();
-        assert_eq!(decision.remaining(), left);
-        assert_eq!(decision, redis.wait(other.check(1)).unwrap());
-        assert_eq!(decision, twin.check(1, now));
+        assert_eq!(decision, twin.check(1, START + 10_000 + 500));
     }
     assert!(!redis.wait(limiter.check(1)).unwrap().is_admitted());
     assert_eq!(redis.ask::<i64>("LLEN", &[&list]), 0);
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
-}
-
-/// A log of an hour, by the server's clock.
-fn hourly_log(redis: &Redis) -> Box<dyn SharedLimiter> {
-    let subject = every_algorithm(&Numbers {
-        period: 3_600_000_000,
-        precision: 3_600_000_000,
-        ..NUMBERS
-    })
-    .swap_remove(2);
-    let store = redis.store_with_prefix("t");
-    let bucket = &*subject.bucket;
-    bucket.limiter_over(store, redis.new_key(), bucket)
-}
-
-#[test]
-fn by_the_servers_clock_too_an_evicted_list_comes_back_with_an_expiry() {
-    let redis = Redis::start();
-    let limiter = hourly_log(&redis);
-    for _ in 0..10 {
-        redis.wait(limiter.check(1)).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    let keys = redis.keys("t");
-    redis.ask::<()>("DEL", &[&keys[1]]);
-    for left in (30..40).rev() {
-        assert_eq!(redis.wait(limiter.check(1)).unwrap().remaining(), left);
-        assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
 }

@@ -14,7 +14,7 @@ use tollgate::{
     algorithm::{Gcra, Scripted, TokenBucket},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Server, until, within};
+use tollgate_redis_tests::{Server, until};
 
 const CALLERS: usize = 1_000;
 
@@ -85,16 +85,6 @@ async fn of_all_who_come_at_one_instant_only_the_first_in_line_asks() {
 }
 
 #[tokio::test]
-async fn all_who_come_at_one_instant_are_served_in_the_order_in_which_they_came() {
-    let server = Server::start().await;
-    let rule = TokenBucket::new(Quota::per_second(500)).burst(79);
-    let limiter = limiter(rule, &store(&server).await).await;
-    let (callers, served) = come(&limiter, Duration::from_secs(60));
-    callers.join_all().await;
-    assert_eq!(*served.lock().unwrap(), Vec::from_iter(0..CALLERS));
-}
-
-#[tokio::test]
 async fn of_all_who_give_up_at_one_instant_at_most_the_first_is_charged_and_not_if_it_is_settled() {
     let server = Server::start().await;
     let plenty = TokenBucket::new(Quota::per_day(CALLERS as u64)).named("api");
@@ -127,21 +117,4 @@ where
         .await;
     }
     charged().await
-}
-
-#[tokio::test]
-async fn who_waits_for_an_hour_notices_a_reset_by_another_process() {
-    let server = Server::start().await;
-    let rule = Gcra::new(Quota::per_hour(1)).burst(1);
-    let here = store(&server).await;
-    let limiter = RateLimiter::new(rule.clone(), here.clone());
-    let elsewhere = RateLimiter::new(rule, store(&server).await);
-    limiter.check("bob").await.unwrap();
-    let ready = limiter.until_ready("bob", 1);
-    let ready = within(Duration::from_secs(60), "a look", ready);
-    let (ready, ()) = tokio::join!(ready, async {
-        until("a wait", async || (here.usage().refused > 0).then_some(())).await;
-        elsewhere.reset("bob").await.unwrap();
-    });
-    assert!(ready.unwrap().is_admitted());
 }

@@ -108,21 +108,6 @@ async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
 }
 
 #[tokio::test]
-async fn steps_back_and_forth_within_a_span_open_nothing() {
-    each(async |stepped, subject, limiter, _| {
-        fill(limiter).await;
-        for _ in 0..10 {
-            for step in [-20 * SECOND, 20 * SECOND] {
-                stepped.step(step);
-                let (admitted, _) = fill(limiter).await;
-                assert_eq!(admitted, 0, "{}, {step} µs", subject.name);
-            }
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
     each(async |stepped, subject, limiter, _| {
         let name = subject.name;

@@ -2,29 +2,19 @@
 //! server was replaced by one that does not know them, they free nothing that others hold. If the
 //! server hangs for a while, no response waits for them.
 
-use std::{
-    convert::Infallible,
-    fmt::Debug,
-    future::{Ready, ready},
-    sync::{Arc, Barrier},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{convert::Infallible, fmt::Debug, future::ready, sync::Arc, time::Duration};
 
 use fred::prelude::Config;
 use http::{Request, Response};
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tollgate::{
     End, Hold, Quota, RateLimitLayer, RateLimiter,
     algorithm::{Settled, SlidingLog},
     key::Global,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Redis, Sentinels, Server, Worker, connect, until};
-use tower::{Layer, Service, ServiceExt};
+use tollgate_redis_tests::{Sentinels, Server, Worker, connect, until};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 const HELD_AT_MOST: Duration = Duration::from_secs(2);
 
@@ -113,30 +103,18 @@ async fn a_process_suspended_for_longer_than_its_holds_last_frees_nothing_of_oth
     assert_eq!(remaining(&limiter, "more").await, 10 - 4 - 2);
 }
 
-/// Two servers whose replica knows nothing of what comes now.
-async fn parted() -> (Sentinels, Limiter, Hold) {
-    let sentinels = Sentinels::start().await;
-    let limiter = limiter(ten(), sentinels.config()).await;
-    // One hold of `known` is on both.
-    let kept = held(&limiter, "known", 2).await;
-    sentinels.part_the_replica().await;
-    (sentinels, limiter, kept)
-}
-
-async fn fail_over(sentinels: &Sentinels, limiter: &Limiter) {
-    sentinels.kill_primary().await;
-    sentinels.wait_for_failover().await;
-    until("a decision", async || limiter.peek("any").await.ok()).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_lost_in_a_failover_frees_nothing_and_charges_what_was_spent_beyond_it() {
-    let (sentinels, limiter, _kept) = parted().await;
+    let sentinels = Sentinels::start().await;
+    let limiter = limiter(ten(), sentinels.config()).await;
+    sentinels.part_the_replica().await;
     let mut lost = Vec::new();
     for key in ["less", "all", "more"] {
         lost.push((key, held(&limiter, key, 4).await));
     }
-    fail_over(&sentinels, &limiter).await;
+    sentinels.kill_primary().await;
+    sentinels.wait_for_failover().await;
+    until("a decision", async || limiter.peek("any").await.ok()).await;
     let mut others = Vec::new();
     for (key, _) in &lost {
         assert_eq!(remaining(&limiter, key).await, 10, "it is lost");
@@ -151,82 +129,6 @@ async fn a_hold_that_is_lost_in_a_failover_frees_nothing_and_charges_what_was_sp
     }
     for (key, left) in [("less", 10), ("all", 10), ("more", 8)] {
         assert_eq!(remaining(&limiter, key).await, left, "{key}");
-    }
-}
-
-/// If the new server knows other holds of the same time, it cannot tell a lost hold from those. As
-/// much is freed as was lost, and no more.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_hold_beside_one_that_is_not_lost_frees_no_more_than_was_lost() {
-    let (sentinels, limiter, kept) = parted().await;
-    let lost = held(&limiter, "known", 3).await;
-    assert_eq!(remaining(&limiter, "known").await, 5);
-    fail_over(&sentinels, &limiter).await;
-    let others = held(&limiter, "known", 5).await;
-    assert_eq!(remaining(&limiter, "known").await, 3);
-    lost.settle(0).await.unwrap();
-    assert!(remaining(&limiter, "known").await <= 3 + 3);
-    for hold in [kept, others] {
-        let units = hold.held();
-        hold.settle(units).await.unwrap();
-    }
-    let spent = 10 - remaining(&limiter, "known").await;
-    assert!((7 - 3..=7).contains(&spent), "{spent} of 7");
-}
-
-#[test]
-fn of_two_clones_that_settle_at_once_one_is_sent() {
-    let redis = Redis::start();
-    let limiter = RateLimiter::new(ten(), redis.store_with_prefix("t"));
-    redis.wait(async {
-        // The scripts are loaded first.
-        held(&limiter, "bob", 1).await.settle(0).await.unwrap();
-        remaining(&limiter, "bob").await;
-    });
-    for turn in 0..50 {
-        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-        redis.wait(async {
-            let key = format!("bob {turn}");
-            let hold = held(&limiter, &key, 8).await;
-            let both = Arc::new(Barrier::new(2));
-            let settle = |spent| {
-                let (hold, both) = (hold.clone(), both.clone());
-                spawn_blocking(move || {
-                    both.wait();
-                    hold.settle(spent)
-                })
-            };
-            let (one, other) = (settle(3), settle(5));
-            one.await.unwrap().await.unwrap();
-            other.await.unwrap().await.unwrap();
-            let left = remaining(&limiter, &key).await;
-            assert!([7, 5].contains(&left), "{left}");
-        });
-        let calls = redis.calls();
-        let sent = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
-        assert_eq!(sent, 3, "to hold, to settle and to look: {calls:?}");
-    }
-}
-
-/// Answers, after which the server does nothing; settles the hold in its request, if there is one.
-#[derive(Clone)]
-struct StopsTheServer(Arc<Server>);
-
-impl Service<Request<()>> for StopsTheServer {
-    type Response = Response<String>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<String>, Infallible>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<()>) -> Self::Future {
-        self.0.stop_process();
-        if let Some(hold) = request.extensions().get::<Hold>() {
-            drop(hold.settle(1));
-        }
-        ready(Ok(Response::new("hello".to_owned())))
     }
 }
 
@@ -249,7 +151,16 @@ async fn a_server_that_stops_after_the_handler_delays_no_answer_and_learns_later
     let store = store.deadline(Duration::from_secs(10)).build();
     let ten = |name| SlidingLog::new(Quota::per_day(10)).named(name).settled();
     let layer = |name| RateLimitLayer::new(ten(name), store.clone(), Global).cost(4);
-    let inner = StopsTheServer(Arc::clone(&server));
+    // Answers, after which the server does nothing. It settles the hold of its request, if there is
+    // one.
+    let stops = Arc::clone(&server);
+    let inner = service_fn(move |request: Request<()>| {
+        stops.stop_process();
+        if let Some(hold) = request.extensions().get::<Hold>() {
+            drop(hold.settle(1));
+        }
+        ready(Ok::<_, Infallible>(Response::new("hello".to_owned())))
+    });
     let by_hand = layer("by-hand");
     let by_head = layer("by-head").settle(|_: &Response<String>| 1);
     let at_end = layer("at-end").settle_at_end(|_: &End| 1);

@@ -121,32 +121,3 @@ async fn a_node_that_hangs_or_dies_costs_no_place_on_the_others() {
         is_free(&watcher, key).await;
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_of_a_node_that_dies_are_taken_again_from_its_replica() {
-    let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;
-    let limiter = limiter(builder(&cluster).await.build());
-    let watcher = self::limiter(
-        builder(&cluster)
-            .await
-            .deadline(Duration::from_secs(2))
-            .build(),
-    );
-    let all = one_of_each(&cluster, &limiter).await;
-    let dead = cluster.primaries().await[0];
-    let theirs: Vec<_> = all.iter().filter(|(_, node, _)| *node == dead).collect();
-    assert!(theirs.len() >= 10);
-    cluster.nodes()[dead].kill();
-    for (key, ..) in &theirs {
-        until("a place that is taken again", async || {
-            (watcher.peek(key).await.ok()?.remaining() == 0).then_some(())
-        })
-        .await;
-    }
-    let every: Vec<_> = all.iter().map(|(key, ..)| *key).collect();
-    are_in_flight(&watcher, &every, TIME * 3).await;
-    drop(all);
-    for key in &every {
-        is_free(&watcher, key).await;
-    }
-}

@@ -113,21 +113,6 @@ fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
 }
 
 #[test]
-fn a_place_is_kept_far_beyond_its_time_while_its_process_lives_and_no_longer() {
-    let redis = Redis::start();
-    let limiter = limiter(&redis, 2);
-    let held = hold(&redis, &limiter, "bob").unwrap();
-    let since = Instant::now();
-    while since.elapsed() < TIME * 5 {
-        assert_eq!(free(&redis, &limiter, "bob"), 1);
-        assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
-        thread::sleep(Duration::from_millis(20));
-    }
-    redis.wait(async { held.settle(0).await }).unwrap();
-    assert_eq!(free(&redis, &limiter, "bob"), 2);
-}
-
-#[test]
 fn every_key_is_renewed_while_it_has_a_place_and_none_when_all_have_ended() {
     let redis = Redis::start();
     let limiter = limiter(&redis, 1);
@@ -163,42 +148,6 @@ fn a_place_that_is_dropped_without_a_runtime_is_given_back_with_the_next_renewal
     drop(held);
     let after = until_free(&redis, &limiter, "bob", 1);
     assert!(after < TIME, "after {after:?}: it was not given back");
-}
-
-#[test]
-fn a_hold_and_its_end_are_one_command_each_and_beside_what_is_settled_one_more() {
-    let redis = Redis::start();
-    let tokens = TokenBucket::new(Quota::per_day(100)).settled();
-    let rule = (InFlight::new(2), tokens);
-    let limiter = RateLimiter::new(rule, redis.store_with_prefix("t"));
-    let hold = || redis.wait(limiter.hold("bob", 40)).unwrap().unwrap();
-    // The first ones load the scripts.
-    let held = hold();
-    redis.wait(async { held.settle(0).await }).unwrap();
-    redis.wait(limiter.peek("bob")).unwrap();
-    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-    let held = hold();
-    let left = || {
-        let peeked = redis.wait(limiter.peek("bob")).unwrap();
-        [0, 1].map(|member| peeked.policies()[member].remaining())
-    };
-    assert_eq!(left(), [1, 60]);
-    redis.wait(async { held.settle(7).await }).unwrap();
-    assert_eq!(left(), [2, 93]);
-    assert_eq!(
-        scripts_run(&redis),
-        5,
-        "a hold, two looks, a settlement and an end"
-    );
-    drop(held);
-
-    let alone = self::limiter(&redis, 1);
-    let first = self::hold(&redis, &alone, "ann").unwrap();
-    redis.wait(async { first.settle(0).await }).unwrap();
-    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-    let held = self::hold(&redis, &alone, "ann").unwrap();
-    redis.wait(async { held.settle(0).await }).unwrap();
-    assert_eq!(scripts_run(&redis), 2);
 }
 
 #[test]
@@ -317,23 +266,6 @@ fn the_places_of_a_killed_process_come_free_in_time_and_none_before() {
     let free_after = until_free(&redis, &limiter, "bob", 3);
     assert!(free_after >= TIME / 2, "after {free_after:?}");
     assert!(free_after <= TIME + LATE, "after {free_after:?}");
-}
-
-#[test]
-fn a_process_that_was_stopped_for_too_long_is_counted_again_beside_those_who_came() {
-    let redis = Redis::start();
-    let limiter = limiter(&redis, 3);
-    let other = other(&redis);
-    other.suspend();
-    until_free(&redis, &limiter, "bob", 3);
-    let [first, second] = [(); 2].map(|()| hold(&redis, &limiter, "bob").unwrap());
-    other.go_on();
-    // All four are in flight: nobody is let in until fewer than three are.
-    until_free(&redis, &limiter, "bob", 0);
-    redis.wait(async { first.settle(0).await }).unwrap();
-    stay_free(&redis, &limiter, "bob", (0, TIME * 2));
-    redis.wait(async { second.settle(0).await }).unwrap();
-    assert_eq!(free(&redis, &limiter, "bob"), 1);
 }
 
 #[test]
