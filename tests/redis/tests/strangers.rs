@@ -59,7 +59,8 @@ fn with_each(
         let clock = ManualClock::at(instant(START));
         let prefix = format!("t{index}-");
         let store = tollgate::store::RedisStore::builder(redis.client().clone());
-        let store = store.clock(clock.clone()).prefix(&prefix).build();
+        let store = store.clock(clock.clone()).prefix(&prefix);
+        let store = store.deadline(std::time::Duration::from_secs(20)).build();
         let (bucket, key) = (&*subject.bucket, redis.new_key());
         let others = every_algorithm(&OTHERS).swap_remove(index);
         let limiter = bucket.limiter_over(store.clone(), key.clone(), bucket);
