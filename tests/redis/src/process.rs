@@ -159,7 +159,7 @@ impl Process {
         watchdog.args(["-c", WATCHDOG, "sh", &server.id().to_string()]);
         watchdog.arg(self.folder.path()).stdin(Stdio::piped());
         watchdog.stdout(Stdio::null()).stderr(Stdio::null());
-        let watchdog = watchdog.spawn()?;
+        let watchdog = watchdog.spawn().expect("`sh`, which starts");
         Ok(Running {
             server,
             watchdog,

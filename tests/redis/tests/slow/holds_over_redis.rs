@@ -105,7 +105,7 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
                     (state, is_known) = (stepped, true);
                 }
                 let theirs = decide(plan, store::Ask::Charge(cost));
-                let [told, should] = [&theirs.snapshot, &ours].map(|it| plan.decision(it));
+                let [told, should] = [&theirs.snapshot, &ours].map(|it| plan.decision_of(it));
                 prop_assert_eq!(told, should, "{} turn {}: {:?}", name, turn, step);
                 if admitted && cost > 0 {
                     receipts.push((step.plan, ours, theirs.snapshot, cost));
@@ -118,7 +118,7 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
             Ask::Peek => {
                 let (_, ours) = plan.look(&start_of(plan), 1, now);
                 let theirs = decide(plan, store::Ask::Look(1));
-                let [told, should] = [&theirs.snapshot, &ours].map(|it| plan.decision(it));
+                let [told, should] = [&theirs.snapshot, &ours].map(|it| plan.decision_of(it));
                 prop_assert_eq!(told, should, "{} turn {}: {:?}", name, turn, step);
             }
             Ask::Settle(which, quarters) => {
