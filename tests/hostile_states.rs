@@ -11,8 +11,8 @@ use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    PolicyDecision, Quota, RateLimiter, Timestamp,
-    algorithm::{Algorithm, FixedWindow, PolicyId},
+    Quota, RateLimiter, Timestamp,
+    algorithm::{Algorithm, FixedWindow, Policy, Status},
     clock::ManualClock,
     store::LocalStore,
 };

@@ -7,7 +7,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{FixedWindow, KeyLimit, LeakyBucket},
+    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Limit},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
