@@ -17,8 +17,8 @@ impl<A, S, W> RateLimiter<A, S, W> {
     /// Tells this observer, once for each call that charges or would have charged, how it ended.
     ///
     /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
-    /// [`Observe`](crate::observe::Observe). It replaces the one before; take a tuple for two.
-    /// Clones share it. Without this setter nothing is told, and nothing is paid for it.
+    /// [`Observe`]. It replaces the one before; take a tuple for two. Clones share it. Without this
+    /// setter nothing is told, and nothing is paid for it.
     ///
     /// | call | is told | outcome |
     /// |---|---|---|
