@@ -9,8 +9,9 @@
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
 --          member, key_expires_at
 -- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
---          members say of a list (charged: those that hold), of each limit its time and the bytes of
---          its value; the values: as they are stored, or if it is charged without key_expires_at
+--          members say of a list (charged: those that hold), of each limit its time and the bytes
+--          of its value; the values: as they are stored, or if it is charged without
+--          key_expires_at
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
