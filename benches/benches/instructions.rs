@@ -45,12 +45,12 @@ const CALLS: usize = 20_000;
 /// What is counted, against which peer; of a layer, what it adds to the bare service. `bare` is
 /// what the layer does to decide.
 const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
-    ("check, address", "governor, address", None, 0.64),
+    ("check, address", "governor, address", None, 0.67),
     ("bare, address", "governor, address", None, 0.61),
-    ("check, string", "governor, string", None, 0.70),
+    ("check, string", "governor, string", None, 0.73),
     ("bare, string", "governor, string", None, 0.68),
     ("bare, refused", "governor, refused", None, 0.59),
-    ("layer", "tower_governor", Some("service"), 0.88),
+    ("layer", "tower_governor", Some("service"), 0.84),
     (
         "layer, fields",
         "tower_governor, headers",
