@@ -3,6 +3,7 @@
 mod clock_steps;
 mod cluster;
 mod equal;
+mod failover;
 mod fallback_limit;
 mod faults;
 mod health;
@@ -17,3 +18,4 @@ mod processes;
 mod rights;
 mod taken_back;
 mod tuples;
+mod turns;
