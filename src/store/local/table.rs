@@ -301,12 +301,10 @@ impl<K: Key, S> Table<K, S> {
         wanted: Wanted<'_, A>,
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
-        let hash = self.shards.hash(&*key);
-        match entry(
-            self.shards.lock(hash),
-            (hash, &*key),
-            wanted.brings_a_sweep(),
-        ) {
+        let asked = asked(&key);
+        let hash = self.shards.hash(asked);
+        let shard = self.shards.lock(hash);
+        match entry(shard, (hash, asked), wanted.brings_a_sweep()) {
             Ok(entry) => {
                 drops.asked_key(key);
                 entry
@@ -403,6 +401,12 @@ fn room<A: KeyLimit>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
 
 /// The state of a key that was never charged. Its time is the earliest, so that it is never ahead
 /// of the clock.
+/// A key as it is asked for. (Where `Q::Owned` is known to be `K`, Rust 1.88 does not know that it
+/// can be borrowed.)
+fn asked<'a, Q: ToOwned + ?Sized>(key: &'a Cow<'_, Q>) -> &'a Q {
+    key
+}
+
 fn fresh_state<A: KeyLimit>(limit: &A) -> A::State {
     limit.fresh(Timestamp::from_micros(0))
 }
