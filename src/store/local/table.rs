@@ -401,8 +401,11 @@ fn room<A: KeyLimit>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
 
 /// The state of a key that was never charged. Its time is the earliest, so that it is never ahead
 /// of the clock.
-/// A key as it is asked for. (Where `Q::Owned` is known to be `K`, Rust 1.88 does not know that it
-/// can be borrowed.)
+/// A key as it is asked for.
+#[expect(
+    clippy::ptr_arg,
+    reason = "where `Q::Owned` is `K`, Rust 1.88 does not know that it can be borrowed"
+)]
 fn asked<'a, Q: ToOwned + ?Sized>(key: &'a Cow<'_, Q>) -> &'a Q {
     key
 }
