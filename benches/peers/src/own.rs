@@ -4,7 +4,7 @@ use tollgate::{
     Quota, RateLimiter,
     algorithm::{KeyLimit, TokenBucket},
     key::Key,
-    store::{Answer, AsKey, LocalStore, Store},
+    store::{Answer, AsKey, Ask, LocalStore, Store},
 };
 
 use crate::{limit::Limit, peers::Limiter, ready};
@@ -49,7 +49,7 @@ impl<A: KeyLimit, K: Key> Bare<A, K> {
 impl<A: KeyLimit, K: Key + AsKey<K>> Limiter<K> for Bare<A, K> {
     #[inline]
     fn admits(&self, key: &K) -> bool {
-        match self.store.decide(&self.algorithm, key, 1) {
+        match self.store.decide(&self.algorithm, key, Ask::Charge(1)) {
             Answer::Now(Ok(verdict)) => verdict.admitted,
             _ => unreachable!("a store in memory answers now"),
         }

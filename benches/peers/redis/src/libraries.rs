@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 
 use fred::clients::Client;
 use skp_ratelimit::{
-    KeyLimit as _, GCRA,
+    Algorithm as _, GCRA,
     storage::{RedisConfig, RedisStorage},
 };
 use throttle_kit::RedisBackend;

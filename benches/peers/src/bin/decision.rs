@@ -10,7 +10,7 @@ use std::{
 };
 
 use skp_ratelimit::{FixedWindow as SkpWindow, SlidingLog as SkpLog, SlidingWindow as SkpSliding};
-use tollgate::algorithm::{KeyLimit, FixedWindow, SlidingBuckets, SlidingLog, SlidingWindow};
+use tollgate::algorithm::{FixedWindow, KeyLimit, SlidingBuckets, SlidingLog, SlidingWindow};
 use tollgate_peers::{
     keys::{NumberedKey, Order, keys, sequence},
     limit::{Answer, Limit, WINDOW},

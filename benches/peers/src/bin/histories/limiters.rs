@@ -14,7 +14,7 @@ use ::{ratelimit::TryWaitError, skp_ratelimit::GCRA};
 use governor::{clock::Clock as _, middleware::NoOpMiddleware, state::keyed::DashMapStateStore};
 use tollgate::{
     Quota, RateLimiter, Timestamp,
-    algorithm::{KeyLimit, TokenBucket},
+    algorithm::{Algorithm, TokenBucket},
     clock::ManualClock,
     store::LocalStore,
 };
@@ -56,7 +56,7 @@ fn tollgate_bucket(bucket: Bucket) -> Box<dyn Subject> {
 }
 
 /// tollgate by any algorithm.
-pub(crate) fn tollgate<A: KeyLimit>(algorithm: A) -> Box<dyn Subject> {
+pub(crate) fn tollgate<A: Algorithm>(algorithm: A) -> Box<dyn Subject> {
     let stamp = |time: Duration| Timestamp::from_micros(time.as_micros() as u64);
     let clock = ManualClock::at(stamp(BEGINNING));
     let store = LocalStore::builder().clock(clock.clone()).build();

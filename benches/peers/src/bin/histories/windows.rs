@@ -9,7 +9,7 @@ use std::{
 };
 
 use skp_ratelimit::{
-    KeyLimit, FixedWindow as SkpFixed, SlidingLog as SkpLog, SlidingWindow as SkpSliding,
+    Algorithm, FixedWindow as SkpFixed, SlidingLog as SkpLog, SlidingWindow as SkpSliding,
 };
 use tollgate::{
     Quota,
@@ -114,7 +114,7 @@ pub(crate) fn all() {
     );
 }
 
-fn skp_by(algorithm: impl KeyLimit + 'static, quota: skp_ratelimit::Quota) -> Box<dyn Subject> {
+fn skp_by(algorithm: impl Algorithm + 'static, quota: skp_ratelimit::Quota) -> Box<dyn Subject> {
     one_unit_only(SkpRatelimit::by(algorithm, quota))
 }
 
