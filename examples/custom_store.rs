@@ -107,7 +107,7 @@ impl<A: KeyLimit, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         // earlier one than the state's.
         let decide =
             |state: &mut A::State| Answer::Now(Ok(ask.decide(algorithm, state, self.clock.now())));
-        let bucket_of = (algorithm.policies(), key.to_owned());
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
             // The guard is held until the charge, so no other call comes between.
             return decide(&mut bucket.state);
@@ -139,7 +139,7 @@ impl<A: KeyLimit, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        let bucket_of = (algorithm.policies(), key.to_owned());
+        let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Change::Reset = change {
             self.shared.buckets.remove(&bucket_of);
             return Answer::Now(Ok(()));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, PolicyId, limit::OneKeyForEach},
+    algorithm::{KeyLimit, Limit, Policy, limit::OneKeyForEach},
     clock::Timestamp,
     decision::{Decision, PolicyDecision},
 };
@@ -97,11 +97,6 @@ macro_rules! each_of {
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
                 $(self.0.$place.each_policy(tell);)+
-            }
-
-            fn policies(&self) -> PolicyId {
-                let ids = [$(self.0.$place.policies()),+];
-                ids.into_iter().reduce(PolicyId::and).expect("at least one")
             }
 
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {

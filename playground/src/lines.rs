@@ -156,7 +156,7 @@ mod tests {
 
     /// An algorithm's policy without a name is its algorithm and its numbers.
     fn shown(rule: &impl KeyLimit) -> String {
-        format!("{:?}", rule.policies())
+        format!("{:?}", rule.policy_id())
     }
 
     fn shown_of(fields: Fields) -> String {

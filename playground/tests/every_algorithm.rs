@@ -60,7 +60,7 @@ fn without_spaces(text: &str) -> String {
 
 /// A policy without a name is its algorithm and its numbers.
 fn identity_of(rule: &impl KeyLimit) -> String {
-    format!("{:?}", rule.policies())
+    format!("{:?}", rule.policy_id())
 }
 
 /// A limit that somebody can choose in the form.

@@ -43,7 +43,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
 
     /// The id of the policy, which names its buckets: of several policies one id of all.
-    fn policies(&self) -> PolicyId {
+    fn policy_id(&self) -> PolicyId {
         let mut all: Option<PolicyId> = None;
         self.each_policy(&mut |policy| {
             all = Some(all.map_or(policy.id(), |others| others.and(policy.id())));
@@ -85,8 +85,8 @@ pub trait Limit: Clone + Send + Sync + 'static {
     }
 }
 
-/// The limit of one key: an [`Algorithm`], also with what it is settled, rehearsed or counted by,
-/// or a tuple of these.
+/// What decides about one key: an [`Algorithm`], one that is settled or in shadow, requests in
+/// flight, or a tuple of these.
 ///
 /// A [store](crate::store) keeps one state for each *(policy, key)*, and calls these methods in
 /// this order, with nothing in between: [`judge`](Self::judge), [`charge`](Self::charge) if
@@ -203,7 +203,7 @@ impl<A: Algorithm> Limit for A {
     }
 
     #[inline]
-    fn policies(&self) -> PolicyId {
+    fn policy_id(&self) -> PolicyId {
         self.policy().id()
     }
 

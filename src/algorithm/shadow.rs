@@ -104,8 +104,8 @@ impl<A: KeyLimit> Limit for Shadow<A> {
     }
 
     #[inline]
-    fn policies(&self) -> PolicyId {
-        self.0.policies()
+    fn policy_id(&self) -> PolicyId {
+        self.0.policy_id()
     }
 
     fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}

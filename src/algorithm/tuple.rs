@@ -25,8 +25,8 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn policies(&self) -> PolicyId {
-                self.$zero.policies()$(.and(self.$index.policies()))+
+            fn policy_id(&self) -> PolicyId {
+                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
             }
 
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {

@@ -21,7 +21,7 @@ use crate::{
 
 use super::{
     Expose, Fallback, Options, RateLimitLayer, Settle,
-    fallback::Instead,
+    fallback::FallbackOutcome,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
@@ -157,16 +157,16 @@ where
                 };
             }
             Err(error) => match fallback.decide_instead(&error, request, &query.key, query.cost) {
-                Instead::Decided(decision) if decision.is_admitted() => {
+                FallbackOutcome::Decided(decision) if decision.is_admitted() => {
                     let delay = decision.delay();
                     (Err(Box::new(decision)), delay)
                 }
-                Instead::Decided(decision) => {
+                FallbackOutcome::Decided(decision) => {
                     let answer = self.refuse(request, &query, decision);
                     return answer.map_or(Next::Uncounted, Next::Answered);
                 }
                 instead => {
-                    let passes = matches!(instead, Instead::Pass) || !query.is_enforced;
+                    let passes = matches!(instead, FallbackOutcome::Pass) || !query.is_enforced;
                     self.options.observe.observe(&Event {
                         error: Some(&error),
                         passes,

@@ -30,11 +30,17 @@ pub trait Fallback<Req, K: Key> {
     fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
 
     /// Decides in the place of a store that failed.
-    fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead;
+    fn decide_instead(
+        &self,
+        error: &StoreError,
+        request: &Req,
+        key: &K,
+        cost: u32,
+    ) -> FallbackOutcome;
 }
 
 /// What happens to a request that the store could not decide about.
-pub enum Instead {
+pub enum FallbackOutcome {
     /// It is answered with the store's error.
     Fail,
     /// It passes, and nothing is counted.
@@ -46,10 +52,16 @@ pub enum Instead {
 // Without this the compiler's message would not mention limiters.
 #[diagnostic::do_not_recommend]
 impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
-    fn decide_instead(&self, error: &StoreError, _request: &Req, _key: &K, _cost: u32) -> Instead {
+    fn decide_instead(
+        &self,
+        error: &StoreError,
+        _request: &Req,
+        _key: &K,
+        _cost: u32,
+    ) -> FallbackOutcome {
         match store_error::admits(self, error) {
-            true => Instead::Pass,
-            false => Instead::Fail,
+            true => FallbackOutcome::Pass,
+            false => FallbackOutcome::Fail,
         }
     }
 }
@@ -75,15 +87,21 @@ where
         }
     }
 
-    fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
+    fn decide_instead(
+        &self,
+        error: &StoreError,
+        request: &Req,
+        key: &K,
+        cost: u32,
+    ) -> FallbackOutcome {
         const { nothing_is_to_be_given_back::<C::Limit>() };
         if error.kind() != StoreErrorKind::Unavailable {
-            return Instead::Fail;
+            return FallbackOutcome::Fail;
         }
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
-        Instead::Decided(limit.decision_of(&verdict.snapshot).degraded())
+        FallbackOutcome::Decided(limit.decision_of(&verdict.snapshot).degraded())
     }
 }
 

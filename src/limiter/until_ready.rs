@@ -152,7 +152,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         // Whoever comes while another asks stands behind: so each asks in turn, and alone.
         let waiter = {
             let choice = self.algorithm.choose(&());
-            let policies = self.algorithm.limit(&choice).policies();
+            let policies = self.algorithm.limit(&choice).policy_id();
             let store = (type_name::<S>(), self.store.buckets_id());
             WaitingLineOf::new((store, policies, key)).join()
         };

@@ -161,7 +161,7 @@ impl RuleKey {
 
 impl PartialEq for RuleKey {
     fn eq(&self, other: &Self) -> bool {
-        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policies();
+        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policy_id();
         let (own, others) = (self.charges(), other.charges());
         own.len() == others.len()
             && own.iter().zip(others).all(|(own, others)| {
@@ -175,7 +175,7 @@ impl Eq for RuleKey {}
 impl Hash for RuleKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for charge in self.charges() {
-            self.limits.limit(charge.limit).policies().hash(state);
+            self.limits.limit(charge.limit).policy_id().hash(state);
             charge.key.hash(state);
         }
     }

@@ -33,7 +33,7 @@ impl RuleLimit {
         // Part of the id: another algorithm has another type of state, so it needs other buckets.
         let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
         Self {
-            policy: algorithm.policies().and(kind),
+            policy: algorithm.policy_id().and(kind),
             rule: Shadow::new(algorithm),
             in_shadow,
         }
@@ -78,7 +78,7 @@ impl Limit for RuleLimit {
     }
 
     #[inline]
-    fn policies(&self) -> PolicyId {
+    fn policy_id(&self) -> PolicyId {
         self.policy
     }
 

@@ -234,7 +234,7 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
 /// - Write nothing when a request is refused.
-/// - Keep the buckets of different [policies](crate::Limit::policies) apart, and
+/// - Keep the buckets of different [policies](crate::Limit::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::KeyLimit::is_fresh).
 /// - Read the clock once it has the state: under the lock that guards it, if there is one. A thread

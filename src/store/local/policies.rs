@@ -50,13 +50,13 @@ impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {
-            Some(policy) if policy.id == algorithm.policies() => &policy.table,
+            Some(policy) if policy.id == algorithm.policy_id() => &policy.table,
             _ => self.find(algorithm),
         }
     }
 
     fn find<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let id = algorithm.policies();
+        let id = algorithm.policy_id();
         let number = Cell::new(0);
         let policy = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));

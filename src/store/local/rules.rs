@@ -99,7 +99,7 @@ fn decide_several(
         .collect();
     let admitted = {
         let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
-        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).policies().as_u64());
+        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).policy_id().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };

@@ -43,7 +43,7 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
     }
 
     fn queries(&self, key: &K, queries: &mut Queries<'_>) {
-        queries.push(self, key, self.policies());
+        queries.push(self, key, self.policy_id());
     }
 
     fn read_all(&self, _key: &K, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
@@ -77,7 +77,7 @@ macro_rules! each_of {
             RedisLimit<EachOf<($(Option<$Key>,)+)>> for EachOf<($($Algorithm,)+)>
         {
             fn queries(&self, keys: &EachOf<($(Option<$Key>,)+)>, queries: &mut Queries<'_>) {
-                let policies = [$(self.0.$place.policies()),+];
+                let policies = [$(self.0.$place.policy_id()),+];
                 $(
                     if let Some(key) = &keys.0.$place {
                         queries.push(&self.0.$place, key, policy_at(&policies, $place));

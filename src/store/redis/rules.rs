@@ -21,9 +21,9 @@ impl RedisLimit<RuleKey> for RuleLimits {
             // with the key of the same extractor, has the same bucket.
             with_algorithm!(limit.algorithm(), |rule| match limit.in_shadow {
                 true => {
-                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policies());
+                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policy_id());
                 }
-                false => queries.push(rule, &charge.key, rule.policies()),
+                false => queries.push(rule, &charge.key, rule.policy_id()),
             });
         }
     }

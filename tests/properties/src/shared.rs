@@ -81,7 +81,7 @@ impl<A: KeyLimit> Limit for KnownAs<A> {
         self.rule.each_policy(tell);
     }
 
-    fn policies(&self) -> PolicyId {
+    fn policy_id(&self) -> PolicyId {
         self.id
     }
 

@@ -287,7 +287,7 @@ impl<A: Scripted> Bucket for Pure<A> {
         key: String,
         owner: &dyn Bucket,
     ) -> Box<dyn SharedLimiter> {
-        let owner = Self::of_the_same_type(owner).algorithm.policies();
+        let owner = Self::of_the_same_type(owner).algorithm.policy_id();
         (self.limiters().shared)(self.algorithm.clone(), owner, store, key)
     }
 
