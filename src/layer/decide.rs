@@ -157,12 +157,11 @@ where
                 };
             }
             Err(error) => match fallback.decide_instead(&error, request, &query.key, query.cost) {
-                FallbackOutcome::Decided(decision) if decision.is_admitted() => {
-                    let delay = decision.delay();
-                    (Err(Box::new(decision)), delay)
+                FallbackOutcome::Decided(decision, delay) if decision.is_admitted() => {
+                    (Err(decision), delay)
                 }
-                FallbackOutcome::Decided(decision) => {
-                    let answer = self.refuse(request, &query, decision);
+                FallbackOutcome::Decided(decision, _) => {
+                    let answer = self.refuse(request, &query, *decision);
                     return answer.map_or(Next::Uncounted, Next::Answered);
                 }
                 instead => {

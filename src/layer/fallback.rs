@@ -1,6 +1,8 @@
 //! What happens to a request while the store is unavailable: a fixed choice, or the decision of a
 //! limiter in this process.
 
+use std::time::Duration;
+
 use crate::{
     algorithm::Limit,
     choice::Choose,
@@ -45,8 +47,8 @@ pub enum FallbackOutcome {
     Fail,
     /// It passes, and nothing is counted.
     Pass,
-    /// A limiter in this process has decided.
-    Decided(Decision),
+    /// A limiter in this process has decided, and delays what it admits for so long.
+    Decided(Box<Decision>, Duration),
 }
 
 // Without this the compiler's message would not mention limiters.
@@ -101,7 +103,8 @@ where
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
-        FallbackOutcome::Decided(limit.decision_of(&verdict.snapshot).degraded())
+        let decision = limit.decision_of(&verdict.snapshot).degraded();
+        FallbackOutcome::Decided(Box::new(decision), limit.delay_of(&verdict.snapshot))
     }
 }
 
