@@ -608,12 +608,19 @@ impl Scripted for DebtBucket {
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
         let member = reply.next_member()?;
-        let state = self.state(member.at, member.numbers)?;
+        let mut state = self.state(member.at, member.numbers)?;
         let charged = u64::from(member.cost).saturating_mul(self.rate.parts_per_unit);
         // What is owed includes the charge, and is no more than the capacity.
         let makes_sense = !member.charged
             || member.cost == 0
             || (charged..=self.rate.capacity_parts).contains(&state.debt.parts);
+        // What others hold is counted as the debt is stored.
+        let held = (member.held_units())
+            .into_iter()
+            .map(|(amount, at)| (self.converted(&state, amount), at));
+        for (amount, at) in held.collect::<Vec<_>>() {
+            self.debit_amount(&mut state, amount, at);
+        }
         makes_sense.then(|| self.lazy_status(&state, member.cost, member.admitted, member.now))
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::clock::Timestamp;
 
-use super::KeyLimit;
+use super::{KeyLimit, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 
 /// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, written in Lua too.
 ///
@@ -100,6 +100,16 @@ pub trait Scripted: KeyLimit {
     /// same policy. The instant is no earlier than the last change of the state.
     fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64));
 
+    /// Calls `tell`, for each member, with how long it holds units at most (0: it charges them at
+    /// once), and with how long what is held matters after that, in microseconds.
+    #[doc(hidden)]
+    fn holding(&self, tell: &mut dyn FnMut(u64)) {
+        self.each_policy(&mut |policy| {
+            tell(0);
+            tell(matters_for_micros(policy));
+        });
+    }
+
     /// Calls `tell` with the numbers by which an admission is taken back or settled.
     #[doc(hidden)]
     fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
@@ -108,10 +118,24 @@ pub trait Scripted: KeyLimit {
     #[doc(hidden)]
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
         let member = reply.next_member()?;
-        let state = self.state(member.at, member.numbers)?;
+        let mut state = self.state(member.at, member.numbers)?;
+        for (units, at) in member.held_units() {
+            self.debit(&mut state, units, at);
+        }
         Some(self.snapshot(&state, member.cost, member.admitted, member.now))
     }
 }
+
+/// How long a state may need to recover: twice what the policy says, since a window slides. A year,
+/// if it says nothing.
+pub(super) fn matters_for_micros(policy: &Policy) -> u64 {
+    match 2 * policy.window_micros() {
+        0 => A_YEAR_MICROS,
+        micros => micros.min(MAX_HELD_AT_MOST_MICROS),
+    }
+}
+
+const A_YEAR_MICROS: u64 = 31_622_400_000_000;
 
 /// The names of numbers, in their order.
 pub(crate) type Names = Cow<'static, [&'static str]>;
@@ -220,17 +244,6 @@ impl Script {
 }
 
 impl Member {
-    /// How its state is laid out: a part of the names of its keys.
-    pub(crate) fn layout(&self) -> String {
-        let held = if self.settled { "-held" } else { "" };
-        format!("{}{held}", self.function)
-    }
-
-    /// How many numbers its state has: with the generations, if it holds units.
-    pub(crate) fn numbers(&self) -> usize {
-        self.state.len() + if self.settled { 6 } else { 0 }
-    }
-
     /// How many numbers it replies where nothing was charged, beside its state.
     pub(crate) fn told(&self) -> usize {
         self.told.as_ref().map_or(0, |told| told.len())
@@ -260,6 +273,26 @@ pub struct MemberReply<'a> {
     pub numbers: &'a [u64],
     /// What it told beside its state, where nothing was charged.
     pub told: &'a [u64],
+    /// What others hold beside its state, if anything: two generations of their start, their end
+    /// and the amount.
+    pub held: &'a [u64],
+}
+
+impl MemberReply<'_> {
+    /// What is held, as amounts that count as spent: at the end of their generation, or now.
+    pub(super) fn held_units(&self) -> Vec<(u64, Timestamp)> {
+        let generations = self
+            .held
+            .chunks_exact(3)
+            .filter(|generation| generation[2] > 0);
+        let spent = |generation: &[u64]| {
+            let ends = Timestamp::from_micros(generation[1]);
+            (generation[2], ends.min(self.now).max(self.at))
+        };
+        let mut held: Vec<_> = generations.map(spent).collect();
+        held.sort_by_key(|&(_, at)| at);
+        held
+    }
 }
 
 impl<'a> ScriptReply<'a> {

@@ -36,7 +36,7 @@ use std::{
 use crate::{
     algorithm::{
         Additive, Algorithm, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey,
-        script::MemberReply,
+        script::matters_for_micros,
     },
     clock::Timestamp,
     decision::{LazyStatus, PolicyDecision},
@@ -48,7 +48,6 @@ mod generations;
 use self::generations::{Generation, SettledState};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
-const A_YEAR_MICROS: u64 = 31_622_400_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
 pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 
@@ -271,17 +270,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
 }
 
 impl<A: Additive> Settled<A> {
-    /// How long a full bucket needs to recover; a year, if the rule does not say.
-    fn matters_for_micros(&self) -> u64 {
-        let at = Timestamp::from_micros(0);
-        let mut full = self.rule.fresh(at);
-        (self.rule).debit(&mut full, self.rule.policy().limit(), at);
-        match (self.rule).status(&full, 0, true, at).reset_after_micros {
-            0 => A_YEAR_MICROS,
-            micros => micros.min(MAX_HELD_AT_MOST_MICROS),
-        }
-    }
-
     /// Calls the closure with the state once what has ended is spent: with a copy, where something
     /// has ended.
     #[inline]
@@ -327,7 +315,11 @@ impl<A: Additive> Settled<A> {
         cost: u32,
         now: Timestamp,
     ) -> (Generation, Generation) {
-        let SettledState { earlier, later, .. } = *state;
+        // What nobody holds is as good as gone.
+        let (earlier, later) = match state.held() {
+            0 => (Generation::NONE, Generation::NONE),
+            _ => (state.earlier, state.later),
+        };
         let micros = max(now.as_micros(), later.start_micros);
         let amount = self.rule.amount(cost.into());
         let at_most = self.held_at_most_micros;
@@ -381,14 +373,16 @@ where
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         self.rule.parameters(tell);
-        tell(self.held_at_most_micros);
-        tell(2 * self.held_at_most_micros);
-        tell(self.matters_for_micros());
     }
 
-    /// The generations, then the numbers of the rule.
+    fn holding(&self, tell: &mut dyn FnMut(u64)) {
+        tell(self.held_at_most_micros);
+        tell(matters_for_micros(self.rule.policy()));
+    }
+
+    /// The numbers of the rule, then the generations.
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
-        let (generations, numbers) = numbers.split_first_chunk()?;
+        let (numbers, generations) = numbers.split_last_chunk()?;
         let [earlier, later] = Generation::read_both(generations);
         let state = self.rule.state(at, numbers)?;
         Some(SettledState {
@@ -400,12 +394,12 @@ where
 
     fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
         self.with_ended_spent(state, at, |state| {
+            self.rule.numbers(&state.state, at, tell);
             for generation in [state.earlier, state.later] {
                 tell(generation.start_micros);
                 tell(generation.ends_at_micros);
                 tell(generation.amount);
             }
-            self.rule.numbers(&state.state, at, tell);
         });
     }
 
@@ -415,18 +409,19 @@ where
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
         let member = reply.next_member()?;
+        let [earlier, later] = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
         if member.told.is_empty() {
-            let state = self.state(member.at, member.numbers)?;
+            let state = SettledState {
+                state: self.rule.state(member.at, member.numbers)?,
+                earlier,
+                later,
+            };
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         // The script has told how the list is beside what is held.
-        let (generations, numbers) = member.numbers.split_first_chunk()?;
-        let [_, later] = Generation::read_both(generations);
         let is_held = member.charged && member.cost > 0;
-        let of_the_rule = MemberReply { numbers, ..member };
-        let status = self.rule.read(&mut ScriptReply::new(vec![of_the_rule]))?;
         Some(SettledSnapshot {
-            status,
+            status: self.rule.read(&mut ScriptReply::new(vec![member]))?,
             generation_start_micros: if is_held { later.start_micros } else { 0 },
             freed_units: 0,
         })

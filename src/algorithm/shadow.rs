@@ -242,6 +242,10 @@ impl<A: Scripted> Scripted for Shadow<A> {
         self.0.parameters(tell);
     }
 
+    fn holding(&self, tell: &mut dyn FnMut(u64)) {
+        self.0.holding(tell);
+    }
+
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
         Some(ShadowState {
             state: self.0.state(at, numbers)?,

@@ -164,6 +164,11 @@ macro_rules! tuple {
                 $(self.$index.parameters(tell);)+
             }
 
+            fn holding(&self, tell: &mut dyn FnMut(u64)) {
+                self.$zero.holding(tell);
+                $(self.$index.holding(tell);)+
+            }
+
             /// The numbers of each member, after how many they are.
             fn state(&self, at: Timestamp, mut numbers: &[u64]) -> Option<Self::State> {
                 let state = (

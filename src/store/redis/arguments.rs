@@ -21,7 +21,7 @@ pub(super) struct KeyQuery {
     pub(super) scripts: Arc<Scripts>,
     /// The key of the state, then those of its lists.
     pub(super) keys: Vec<Bytes>,
-    /// The numbers of the algorithm.
+    /// The numbers of the algorithm, then how each member holds.
     pub(super) told: Vec<u64>,
     pub(super) place: Place,
 }
@@ -91,8 +91,12 @@ impl Shared {
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         push(&mut numbers, op as u8 as f64);
         push(&mut numbers, self.now().unwrap_or(-1.0));
+        let mut holding = Vec::new();
         for query in queries {
-            push_members(&mut numbers, query, units);
+            holding.push(push_members(&mut numbers, query, units));
+        }
+        for &number in holding.into_iter().flatten() {
+            push(&mut numbers, number as f64);
         }
         numbers.into()
     }
@@ -103,10 +107,11 @@ impl Shared {
     }
 }
 
-/// The numbers of an algorithm.
+/// The numbers of an algorithm, then how each member holds.
 pub(super) fn told<A: Scripted>(algorithm: &A) -> Vec<u64> {
     let mut told = Vec::with_capacity(8);
     algorithm.parameters(&mut |number| told.push(number));
+    algorithm.holding(&mut |number| told.push(number));
     told
 }
 
@@ -243,13 +248,12 @@ fn encode_id(policy: PolicyId) -> [u8; 11] {
     letters
 }
 
-/// What each member is charged, and its numbers.
-fn push_members(numbers: &mut Vec<u8>, query: &KeyQuery, units: Units<'_>) {
+/// What each member is charged, and its numbers; those of holding are left.
+fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>) -> &'q [u64] {
     let (script, place, mut told) = (&query.scripts.script, query.place, &*query.told);
     for (member, cost) in script.members().iter().zip(units.of_each(script)) {
         push(numbers, cost);
-        let count = member.parameters.len() + if member.settled { 3 } else { 0 };
-        let (own, rest) = told.split_at(count.min(told.len()));
+        let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
         own.iter().for_each(|&number| push(numbers, number as f64));
         told = rest;
         if member.in_flight {
@@ -258,6 +262,7 @@ fn push_members(numbers: &mut Vec<u8>, query: &KeyQuery, units: Units<'_>) {
             push(numbers, place.running);
         }
     }
+    told
 }
 
 fn push(arguments: &mut Vec<u8>, number: f64) {

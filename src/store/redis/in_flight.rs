@@ -100,9 +100,7 @@ fn renewed_every(members: &[Member], mut told: &[u64]) -> Duration {
         if member.in_flight {
             shortest = shortest.min(own.last().copied().unwrap_or(u64::MAX));
         }
-        told = rest
-            .get(if member.settled { 3 } else { 0 }..)
-            .unwrap_or(&[]);
+        told = rest;
     }
     Duration::from_micros(shortest / 4)
 }

@@ -3,27 +3,48 @@
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Member, MemberReply, Script, ScriptReply},
+    algorithm::{MemberReply, Script, ScriptReply},
     clock::Timestamp,
 };
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    answer.first() == Some(&CHARGED)
+    answer
+        .first()
+        .is_some_and(|first| first & CHARGED == CHARGED)
 }
 
-/// The value that a charge wrote, as its reply ends: it is how the value in Redis begins.
+/// Whether a value has a tail, which only the script that holds can read.
+pub(super) fn has_tail(answer: &Bytes) -> bool {
+    answer[..] == [HAS_TAIL]
+}
+
+/// How the value in Redis begins after this charge: with all but the tail and when its key expires.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
-    let numbers: usize = script.members().iter().map(Member::numbers).sum();
-    charge.slice(charge.len().saturating_sub(1 + BYTES * (2 + numbers))..)
+    let members = script.members();
+    let states: usize = members.iter().map(|member| member.state.len()).sum();
+    let told: usize = members.iter().map(|member| member.told()).sum();
+    let told = if charge.first() == Some(&CHARGED) {
+        0
+    } else {
+        told
+    };
+    let start = (1 + BYTES * (3 + told)).min(charge.len());
+    charge.slice(start..(start + 1 + BYTES * (2 + states)).min(charge.len()))
 }
 
 /// The first byte of the reply to a charge, and of every value.
 const CHARGED: u8 = 1;
-/// The bytes of a number.
-const BYTES: usize = 7;
+/// The first byte of the reply to a charge by a script that holds.
+const CHARGED_BESIDE: u8 = 3;
+/// The reply of a script that does not hold, where others do.
+const HAS_TAIL: u8 = 2;
 /// The first byte of any other reply.
 const NOT_CHARGED: u8 = 0;
+/// The bytes of a number.
+const BYTES: usize = 7;
+/// How many numbers say what is held beside the state of a member.
+const HELD: usize = 6;
 
 /// What members replied, by one reply about several limits or by one about each.
 #[derive(Default)]
@@ -41,6 +62,7 @@ struct Reply {
     at: Timestamp,
     numbers: Vec<u64>,
     told: Vec<u64>,
+    held: Vec<u64>,
 }
 
 impl Replies {
@@ -71,22 +93,23 @@ impl Replies {
             at: member.at,
             numbers: &member.numbers,
             told: &member.told,
+            held: &member.held,
         });
         ScriptReply::new(members.collect())
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
         let mut numbers = Numbers(answer);
-        let charged = match numbers.byte()? {
-            CHARGED => true,
-            NOT_CHARGED => false,
+        let (charged, tells) = match numbers.byte()? {
+            CHARGED => (true, false),
+            CHARGED_BESIDE => (true, true),
+            NOT_CHARGED => (false, true),
             _ => return None,
         };
         let mut fitting = numbers.next()?;
         let mut told = Vec::new();
         for member in limits.iter().flat_map(|limit| limit.members()) {
-            let is_told = !charged || member.settled;
-            told.push(numbers.read(if is_told { member.told() } else { 0 })?);
+            told.push(numbers.read(if tells { member.told() } else { 0 })?);
         }
         let mut told = told.into_iter();
         let of_limit = |_| Some((numbers.next()?, numbers.next()?));
@@ -103,7 +126,11 @@ impl Replies {
                 // How far it is ahead of the clock: so is `now`.
                 value.next()?;
             }
-            for (member, told) in limit.members().iter().zip(&mut told) {
+            let members = limit.members();
+            let states: usize = members.iter().map(|member| member.state.len()).sum();
+            let expiry = if charged { 0 } else { BYTES };
+            let mut tail = Numbers(value.0.get(BYTES * states + expiry..).unwrap_or_default());
+            for (member, told) in members.iter().zip(&mut told) {
                 let fits = fitting & 1 == 1;
                 fitting >>= 1;
                 self.refused |= !fits && !member.in_shadow;
@@ -122,10 +149,14 @@ impl Replies {
                     at,
                     numbers: match bytes {
                         // A state that was never charged.
-                        0 => vec![0; member.numbers()],
-                        _ => value.read(member.numbers())?,
+                        0 => vec![0; member.state.len()],
+                        _ => value.read(member.state.len())?,
                     },
                     told,
+                    held: match tail.0 {
+                        [] => Vec::new(),
+                        _ => tail.read(HELD)?,
+                    },
                 });
             }
         }

@@ -21,6 +21,7 @@ use super::{
     limits::RedisLimit,
     loads::LOAD_TIMEOUT,
     node::Node,
+    reply::has_tail,
     scripts::Loadable,
 };
 
@@ -59,10 +60,10 @@ impl Command<'_> {
         }
     }
 
-    /// The arguments of the command. Mostly they are needed once.
-    fn values(&self) -> Vec<Value> {
+    /// The arguments of the command, with this script. Mostly they are needed once.
+    fn values(&self, script: Option<&Loadable>) -> Vec<Value> {
         let mut values = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
-        if let Some(script) = self.script {
+        if let Some(script) = script {
             values.push(script.sha1.clone());
             values.push(Value::from(self.keys.len() as i64));
         }
@@ -175,8 +176,9 @@ impl Shared {
         // Whether the slot is moving to this node.
         let mut is_asking = false;
         let mut had_script = true;
+        let mut script = command.script;
         for _ in 0..MAX_ATTEMPTS {
-            let seen = command.script.map_or(0, |script| script.loads.ended());
+            let seen = script.map_or(0, |script| script.loads.ended());
             let link = match node.next_link() {
                 Some(link) => link,
                 None => match node.outage().filter(|_| !command.is_late) {
@@ -187,18 +189,22 @@ impl Shared {
             let timeout = deadline.saturating_duration_since(Instant::now());
             let bounds = (timeout, self.servers.max_unanswered);
             let sent = match is_asking {
-                false => link.send(command.name(), command.values(), bounds)?,
-                true => link.send_asking(command.name(), command.values(), bounds)?,
+                false => link.send(command.name(), command.values(script), bounds)?,
+                true => link.send_asking(command.name(), command.values(script), bounds)?,
             };
             let answer = sent.await;
             let frame = answer.map_err(|error| failure::client_error(error, self.deadline))?;
             let message = match failure::reply_or_error(frame) {
+                Ok(reply) if has_tail(&reply) => {
+                    script = script.map(Loadable::beside_holds);
+                    continue;
+                }
                 Ok(reply) => return Ok(reply),
                 Err(message) => message,
             };
             let redirect = failure::redirect(&message, node.server());
             had_script = true;
-            match (redirect, command.script) {
+            match (redirect, script) {
                 (Some((server, is_moving)), _) => {
                     (node, is_asking) = (self.servers.redirected(&server)?, is_moving);
                 }
@@ -216,7 +222,7 @@ impl Shared {
                 }
             }
         }
-        let Some(script) = command.script.filter(|_| !had_script) else {
+        let Some(script) = script.filter(|_| !had_script) else {
             return Err(failure::unavailable(
                 "the nodes of the cluster do not agree on who holds the slot of the key",
             ));

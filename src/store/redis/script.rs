@@ -9,8 +9,8 @@ const HELD: &str = include_str!("../../algorithm/held.lua");
 /// The code of the error for a value that no script wrote; Redis has none of this name.
 pub(super) const UNREADABLE: &str = "UNREADABLE";
 
-/// How many names of members a script may have. Lua allows 200 locals in a function, and the rest
-/// of a script needs some too. A tuple with more has them in a table.
+/// How many names of members a script about several limits may have. Lua allows 200 locals in a
+/// function, and the rest of a script needs some too.
 const MAX_NAMES: usize = 160;
 
 /// How wide a line is at most.
@@ -38,6 +38,8 @@ struct Named<'a> {
     limit: usize,
     /// The number of its list in `KEYS`, if it keeps one.
     list: Option<usize>,
+    /// Whether units may be held beside its state.
+    holds: bool,
 }
 
 /// A limit: one state, of one member or those of a tuple.
@@ -46,25 +48,29 @@ struct Limit<'a> {
     /// The number of its state in `KEYS`.
     key: usize,
     members: Vec<Named<'a>>,
+    /// Whether its value may have a tail.
+    holds: bool,
 }
 
 /// Whether one script can be about all of these.
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
-    limits
-        .iter()
-        .flat_map(Script::members)
-        .map(names)
-        .sum::<usize>()
-        <= MAX_NAMES
+    let names = |member: &Member| {
+        let held = if hold(limits) { 11 } else { 0 };
+        7 + held + member.parameters.len() + member.state.len() + member.told()
+    };
+    let members = limits.iter().flat_map(Script::members);
+    members.map(names).sum::<usize>() <= MAX_NAMES
 }
 
-fn names(member: &Member) -> usize {
-    let held = if member.settled { 6 } else { 0 };
-    7 + held + member.parameters.len() + member.numbers() + member.told()
+/// Whether any of them holds units.
+pub(super) fn hold(limits: &[Script]) -> bool {
+    let mut members = limits.iter().flat_map(Script::members);
+    members.any(|member| member.settled)
 }
 
-/// The script that decides about one or several limits, in Lua 5.1.
-pub(super) fn text(limits: &[Script]) -> String {
+/// The script that decides about one or several limits, in Lua 5.1. If it `holds`, a state may have
+/// a tail: what is held beside it.
+pub(super) fn text(limits: &[Script], holds: bool) -> String {
     let (mut all, mut number, mut key) = (Vec::new(), 0, 0);
     for (limit, script) in (1..).zip(limits) {
         key += 1;
@@ -80,12 +86,14 @@ pub(super) fn text(limits: &[Script]) -> String {
                 number,
                 limit,
                 list,
+                holds: holds && !member.in_flight,
             }
         });
         all.push(Limit {
             members: members.collect(),
             number: limit,
             key: of_state,
+            holds,
         });
     }
     let members = || all.iter().flat_map(|limit| &limit.members);
@@ -96,43 +104,14 @@ pub(super) fn text(limits: &[Script]) -> String {
             sources.push(source);
         }
     }
-    if members().any(|named| named.member.settled) {
+    if holds {
         sources.push(HELD);
     }
     for source in sources {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    let mut lines = lines(&all);
-    if !fits_one_script(limits) {
-        lines = in_a_table(&lines);
-    }
-    text + "\n" + &wrapped(&lines)
-}
-
-/// The same lines, with the names of members and limits in a table.
-fn in_a_table(lines: &str) -> String {
-    let is_numbered = |token: &str| {
-        let name = token.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
-        let number = name.rsplit_once('_').map_or("", |(_, number)| number);
-        !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
-    };
-    let mut text = "local m = {}\n".to_owned();
-    for line in lines.lines() {
-        let assigned = match line.strip_prefix("local ") {
-            Some(names) if !names.contains(['=', '(']) => continue,
-            Some(assigned) => assigned,
-            None => line,
-        };
-        for token in
-            assigned.split_inclusive(|end: char| !end.is_ascii_alphanumeric() && end != '_')
-        {
-            text += if is_numbered(token) { "m." } else { "" };
-            text += token;
-        }
-        text += "\n";
-    }
-    text
+    text + "\n" + &wrapped(&lines(&all))
 }
 
 /// The lines that name members.
@@ -185,7 +164,14 @@ fn wrapped(lines: &str) -> String {
 
 /// Reads the costs and the numbers of the members.
 fn arguments(members: &[&Named<'_>]) -> String {
-    let all: Vec<_> = members.iter().flat_map(|named| named.arguments()).collect();
+    let holding = members.iter().flat_map(|named| match named.holds {
+        true => named.names(HOLDING),
+        // The numbers of a member that never holds are skipped.
+        false if members.iter().any(|named| named.holds) => vec!["_".to_owned(); HOLDING.len()],
+        false => Vec::new(),
+    });
+    let of_each = members.iter().flat_map(|named| named.arguments());
+    let all: Vec<_> = of_each.chain(holding).collect();
     let (names, doubles) = (all.join(", "), "d".repeat(all.len()));
     let mut text = format!("local {names} = unpack('<{doubles}', ARGV[1], 17)\n");
     let admitted: Vec<_> = members.iter().flat_map(|named| named.admitted()).collect();
@@ -197,6 +183,19 @@ fn arguments(members: &[&Named<'_>]) -> String {
     text
 }
 
+/// How a member holds.
+const HOLDING: &[&str] = &["at_most", "matters_for"];
+
+/// What is held beside the state of a member.
+const GENERATIONS: &[&str] = &[
+    "earlier_start",
+    "earlier_end",
+    "earlier_held",
+    "later_start",
+    "later_end",
+    "later_held",
+];
+
 /// The format of whole numbers, of 7 bytes each: none is negative, a fraction or not a number,
 /// whoever wrote it.
 fn whole(count: usize) -> String {
@@ -205,38 +204,62 @@ fn whole(count: usize) -> String {
 
 impl Limit<'_> {
     fn states(&self) -> Vec<String> {
-        self.members.iter().flat_map(Named::state).collect()
+        let states = self.members.iter().map(Named::state);
+        states.collect::<Vec<_>>().concat()
+    }
+
+    /// The generations of all members, if the script holds.
+    fn generations(&self) -> Vec<String> {
+        let of_holding = self.members.iter().filter(|_| self.holds);
+        of_holding
+            .flat_map(|named| named.names(GENERATIONS))
+            .collect()
     }
 
     fn read(&self, is_alone: bool) -> String {
-        let (k, key, states) = (self.number, self.key, self.states());
-        let names = [
-            vec![format!("last_{k}"), format!("ahead_{k}")],
-            states.clone(),
-        ]
-        .concat();
-        let (count, names) = (1 + names.len(), names.join(", "));
+        let (k, key) = (self.number, self.key);
+        let times = [format!("last_{k}"), format!("ahead_{k}")];
+        let read = [&times[..], &self.states(), &self.generations()]
+            .concat()
+            .join(", ");
+        let expires = format!("key_expires_at_{k}");
+        let names = [&times[..], &self.states(), &[expires], &self.generations()].concat();
+        let count = names.len() - self.generations().len();
+        let (bytes, tail) = (1 + 7 * count, 7 * GENERATIONS.len() * self.members.len());
+        let with_tail = bytes + tail;
+        let (other, stored) = match self.holds {
+            true => (
+                format!("(#stored_{k} ~= {bytes} and #stored_{k} ~= {with_tail})"),
+                format!("stored_{k} .. string.rep('\\0', {tail})"),
+            ),
+            false => (format!("#stored_{k} ~= {bytes}"), format!("stored_{k}")),
+        };
+        let is_for_the_other = match self.holds {
+            true => String::new(),
+            false => format!("  if #stored_{k} == {with_tail} then return '\\2' end\n"),
+        };
         let mut text = format!(
-            "local stored_{k} = call('GET', KEYS[{key}])\n\
-             local now_{k}, {names}, key_expires_at_{k} = now, now{zeros}\n\
-             if stored_{k} then\n  \
-               if #stored_{k} ~= {bytes} or string.byte(stored_{k}) ~= 1 then \
-                 error('{UNREADABLE} state') end\n  \
-               {names}, key_expires_at_{k} = unpack('<{whole}', stored_{k}, 2)\n  \
-               if math.max({names}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
+            "local stored_{k} = call('GET', KEYS[{key}]) or ''\n\
+             local now_{k}, {names} = now, now{zeros}\n\
+             if stored_{k} ~= '' then\n\
+             {is_for_the_other}  \
+               if {other} or string.byte(stored_{k}) ~= 1 then error('{UNREADABLE} state') end\n  \
+               {names} = unpack('<{whole}', {stored}, 2)\n  \
+               if math.max({read}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
                now_{k}, ahead_{k} = catch_up(KEYS[{key}], last_{k}, ahead_{k}, key_expires_at_{k})\n\
              end\n",
-            zeros = ", 0".repeat(count - 1),
-            bytes = 1 + 7 * count,
-            whole = whole(count),
+            zeros = ", 0".repeat(names.len() - 1),
+            whole = whole(names.len()),
+            names = names.join(", "),
         );
         if is_alone {
             text += "if op == TAKE_BACK then now_1 = last_1 end\n\
-                if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end\n";
+                if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end\n";
         }
         // The whole state is written where a list is: what others hold is not yet converted then.
         for named in self.members.iter().filter(|named| named.list.is_some()) {
-            text += &named.spend(&self.packed(1, &states), key);
+            text += &named.rule();
+            text += &self.spend(named);
         }
         for named in self.members.iter().filter(|named| named.list.is_none()) {
             text += &named.rule();
@@ -244,35 +267,83 @@ impl Limit<'_> {
         text
     }
 
-    /// The numbers of the value, after so many bytes.
-    fn packed(&self, bytes: usize, states: &[String]) -> String {
-        let k = self.number;
-        let (byte, time) = match bytes {
-            0 => ("B", format!("1, now_{k}")),
-            _ => ("", format!("last_{k}")),
+    /// Spends what was held in generations that have ended, if the rule of the member keeps a list:
+    /// it is written whatever is decided.
+    fn spend(&self, named: &Named<'_>) -> String {
+        let (Some(list), true) = (named.list, named.holds) else {
+            return String::new();
         };
-        let mut names = vec![time, format!("ahead_{k}")];
-        names.extend_from_slice(states);
-        let format = format!("{byte}{}", whole(2 + states.len()));
-        format!("pack('<{format}', {})", names.join(", "))
+        let (k, key) = (self.number, self.key);
+        let [e_end, e_held, l_end, l_held] =
+            ["earlier_end", "earlier_held", "later_end", "later_held"].map(|name| named.name(name));
+        let (state, rule) = (named.state().join(", "), named.name("rule"));
+        format!(
+            "if ({e_held} > 0 and {e_end} <= now_{k}) or ({l_held} > 0 and {l_end} <= now_{k}) then\n  \
+               _, {e_held}, {l_held}, {state} = held_spent({rule}, last_{k}, now_{k}, \
+                 {e_end}, {e_held}, {l_end}, {l_held}, {state})\n  \
+               stored_{k} = {} .. pack('<I7', key_expires_at_{k}) .. {}\n  \
+               call('SET', KEYS[{key}], stored_{k}, 'KEEPTTL')\n  \
+               if has_new_list then\n    \
+                 call('PEXPIRE', KEYS[{list}], \
+                   math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
+               end\n\
+             end\n",
+            self.packed("last"),
+            self.tail(),
+        )
+    }
+
+    /// A value with this time, up to when its key expires.
+    fn packed(&self, time: &str) -> String {
+        let k = self.number;
+        let mut names = vec![format!("1, {time}_{k}"), format!("ahead_{k}")];
+        names.extend(self.states());
+        format!("pack('<B{}', {})", whole(names.len()), names.join(", "))
+    }
+
+    /// What is held, if anything is.
+    fn tail(&self) -> String {
+        let generations = self.generations();
+        if generations.is_empty() {
+            return "''".to_owned();
+        }
+        let held = self.members.iter().filter(|named| named.holds);
+        let held: Vec<_> = held.map(Named::held).collect();
+        let (held, whole) = (held.join(" + "), whole(generations.len()));
+        format!(
+            "({held} > 0 and pack('<{whole}', {}) or '')",
+            generations.join(", ")
+        )
     }
 
     fn write(&self) -> String {
         let (k, key) = (self.number, self.key);
-        let ends: Vec<_> = (self.members.iter())
-            .map(|named| named.name("ends"))
-            .collect();
-        let ends = match &*ends {
+        let ends = self.members.iter().map(|named| named.name("ends"));
+        let ends = match &*ends.collect::<Vec<_>>() {
             [only] => only.clone(),
             ends => format!("math.max({})", ends.join(", ")),
         };
         let lists = self.members.iter().filter_map(|named| named.list);
         let lists: String = lists.map(|list| format!(", KEYS[{list}]")).collect();
-        format!(
-            "local value_{k} = {}\n\
-             write(stored_{k}, value_{k}, now_{k}, ahead_{k}, {ends}, key_expires_at_{k}, KEYS[{key}]{lists})\n",
-            self.packed(0, &self.states()),
+        let mut text = format!("local value_{k} = {}\n", self.packed("now"));
+        let mut tail = self.tail();
+        if self.holds {
+            text += &format!("local tail_{k} = {tail}\n");
+            tail = format!("tail_{k}");
+        }
+        text + &format!(
+            "write(stored_{k}, value_{k}, {tail}, now_{k}, ahead_{k}, {ends}, key_expires_at_{k}, KEYS[{key}]{lists})\n",
         )
+    }
+
+    /// What is replied as its value, in pieces: as it is written, or as it is stored.
+    fn value(&self, charged: bool) -> Vec<String> {
+        let k = self.number;
+        match (charged, self.holds) {
+            (true, true) => vec![format!("value_{k}"), format!("tail_{k}")],
+            (true, false) => vec![format!("value_{k}")],
+            (false, _) => vec![format!("stored_{k}")],
+        }
     }
 }
 
@@ -281,21 +352,22 @@ impl Named<'_> {
         format!("{name}_{}", self.number)
     }
 
-    fn names<'n>(&self, names: impl IntoIterator<Item = &'n &'static str>) -> Vec<String> {
-        names.into_iter().map(|name| self.name(name)).collect()
+    fn names(&self, names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| self.name(name)).collect()
+    }
+
+    /// What the frame says of this process, if it counts requests in flight.
+    fn process(&self) -> Vec<String> {
+        match self.member.in_flight {
+            true => self.names(&["process", "number", "running"]),
+            false => Vec::new(),
+        }
     }
 
     /// Its cost and its numbers, in the order of the arguments.
     fn arguments(&self) -> Vec<String> {
-        let mut names = vec![self.name("cost")];
-        names.extend(self.names(&*self.member.parameters));
-        if self.member.settled {
-            names.extend(self.names(&["at_most", "lasts", "matters_for"]));
-        }
-        if self.member.in_flight {
-            names.extend(self.names(&["process", "number", "running"]));
-        }
-        names
+        let own = [vec![self.name("cost")], self.names(&self.member.parameters)];
+        [own.concat(), self.process()].concat()
     }
 
     /// What is said of an admission that is settled or gives its turn back.
@@ -307,37 +379,19 @@ impl Named<'_> {
         }
     }
 
-    /// The numbers of its state: the generations first, if it holds units.
     fn state(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        if self.member.settled {
-            names.extend(self.names(&[
-                "earlier_start",
-                "earlier_end",
-                "earlier_held",
-                "later_start",
-                "later_end",
-                "later_held",
-            ]));
-        }
-        names.extend(self.names(&*self.member.state));
-        names
+        self.names(&self.member.state)
     }
 
     fn told(&self) -> Vec<String> {
-        self.member
-            .told
-            .as_ref()
-            .map_or_else(Vec::new, |told| self.names(&**told))
+        self.names(self.member.told.as_deref().unwrap_or_default())
     }
 
     /// A call of its function, with these arguments before the numbers, and this state.
     fn call(&self, ask: &str, before: &str, state: &[String]) -> String {
         let mut arguments = vec![before.to_owned()];
-        arguments.extend(self.names(&*self.member.parameters));
-        if self.member.in_flight {
-            arguments.extend(self.names(&["process", "number", "running"]));
-        }
+        arguments.extend(self.names(&self.member.parameters));
+        arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
         arguments.extend_from_slice(state);
         format!("{}{ask}({})", self.member.function, arguments.join(", "))
@@ -345,23 +399,32 @@ impl Named<'_> {
 
     /// A call of its function with its cost; where units are held, of the one around it.
     fn called(&self) -> String {
-        let (k, state) = (self.limit, self.state());
-        let cost = self.name("cost");
-        if self.member.settled {
-            let of_it = ["at_most", "lasts", "matters_for", "named", "taken"];
-            let names = [self.names(&of_it), state].concat().join(", ");
-            let rule = self.name("rule");
+        let (k, cost) = (self.limit, self.name("cost"));
+        if self.holds {
+            let admission = match self.member.settled {
+                true => self.names(&["named", "taken"]),
+                false => vec!["0".to_owned(); 2],
+            };
+            let (rule, holding, held) = (
+                self.name("rule"),
+                self.names(HOLDING),
+                self.names(GENERATIONS),
+            );
+            let names = [holding, admission, held, self.state()].concat().join(", ");
             return format!("held({rule}, last_{k}, now_{k}, {cost}, {names})");
         }
         match self.list {
-            Some(_) => self.call("", &format!("now_{k}, {cost}"), &state),
-            None => self.call("", &format!("last_{k}, now_{k}, {cost}, must"), &state),
+            Some(_) => self.call("", &format!("now_{k}, {cost}"), &self.state()),
+            None => {
+                let before = format!("last_{k}, now_{k}, {cost}, must");
+                self.call("", &before, &self.state())
+            }
         }
     }
 
-    /// Its rule as a function of its state, if it holds units.
+    /// Its rule as a function of its state, if units may be held beside it.
     fn rule(&self) -> String {
-        if !self.member.settled {
+        if !self.holds {
             return String::new();
         }
         let (rule, others) = (self.name("rule"), ["...".to_owned()]);
@@ -397,45 +460,17 @@ impl Named<'_> {
             let held = self.name(held);
             format!("{held} = math.min(bucket_converted({held}, {speed}, {rate}), 2 ^ 53 - 1)\n")
         });
-        let scaled = format!("{cost} * {unit}, ({taken} or 0) * {unit}, 1");
-        format!("{}{cost}, {taken}, {unit} = {scaled}\n", held.concat())
+        let mut text = held.concat();
+        if self.member.settled {
+            text += &format!("{taken} = ({taken} or 0) * {unit}\n");
+        }
+        text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
     }
 
-    /// Spends what was held in generations that have ended, if the rule keeps a list: it is written
-    /// whatever is decided.
-    fn spend(&self, value: &str, key: usize) -> String {
-        let mut text = self.rule();
-        let (true, Some(list)) = (self.member.settled, self.list) else {
-            return text;
-        };
-        let k = self.limit;
-        let [e_end, e_held, l_end, l_held] =
-            ["earlier_end", "earlier_held", "later_end", "later_held"].map(|name| self.name(name));
-        let state = self.names(&*self.member.state).join(", ");
-        text += &format!(
-            "if ({e_held} > 0 and {e_end} <= now_{k}) or ({l_held} > 0 and {l_end} <= now_{k}) then\n  \
-               _, {e_held}, {l_held}, {state} = held_spent({}, last_{k}, now_{k}, \
-                 {e_end}, {e_held}, {l_end}, {l_held}, {state})\n  \
-               call('SETRANGE', KEYS[{key}], 1, {value})\n  \
-               stored_{k} = call('GET', KEYS[{key}])\n  \
-               if has_new_list then\n    \
-                 call('PEXPIRE', KEYS[{list}], \
-                   math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
-               end\n\
-             end\n",
-            self.name("rule"),
-        );
-        text
-    }
-
-    /// How many units are held beside its state.
-    fn beside(&self) -> String {
-        match self.member.settled {
-            true => format!(
-                "{} + {}",
-                self.name("earlier_held"),
-                self.name("later_held")
-            ),
+    /// How much is held beside its state.
+    fn held(&self) -> String {
+        match self.holds {
+            true => self.names(&["earlier_held", "later_held"]).join(" + "),
             false => "0".to_owned(),
         }
     }
@@ -458,10 +493,12 @@ impl Named<'_> {
         }
         let refused = format!("if not {fits} then {cost} = 0 end\n");
         if self.list.is_some() {
-            let ask = format!("now_{k}, {cost}, {}", self.beside());
-            let state = self.names(&*self.member.state);
+            let ask = format!("now_{k}, {cost}, {}", self.held());
             let names = [vec![fits.clone()], self.told()].concat().join(", ");
-            text += &format!("local {names} =\n  {}\n", self.call("_ask", &ask, &state));
+            text += &format!(
+                "local {names} =\n  {}\n",
+                self.call("_ask", &ask, &self.state())
+            );
             if self.member.in_shadow {
                 text += &refused;
             }
@@ -479,7 +516,11 @@ impl Named<'_> {
 
     /// Assigns when its state ends, and its state.
     fn charged(&self) -> String {
-        let names = [vec![self.name("ends")], self.state()].concat();
+        let held = match self.holds {
+            true => self.names(GENERATIONS),
+            false => Vec::new(),
+        };
+        let names = [vec![self.name("ends")], held, self.state()].concat();
         format!("{} =\n  {}", names.join(", "), self.called())
     }
 
@@ -489,11 +530,10 @@ impl Named<'_> {
             return String::new();
         }
         let mut text = format!("local {}\n_, {}\n", self.name("ends"), self.charged());
-        if self.member.settled {
-            let state = self.names(&*self.member.state);
-            let ask = format!("now_{}, 0, {}", self.limit, self.beside());
-            let told = self.told().join(", ");
-            text += &format!("_, {told} =\n  {}\n", self.call("_ask", &ask, &state));
+        if self.holds {
+            let ask = format!("now_{}, 0, {}", self.limit, self.held());
+            let asked = self.call("_ask", &ask, &self.state());
+            text += &format!("_, {} =\n  {asked}\n", self.told().join(", "));
         }
         text
     }
@@ -519,17 +559,21 @@ fn reply(all: &[Limit<'_>], charged: bool) -> String {
         format!("({} and {bit} or 0)", named.name("fits"))
     });
     let bits = bits.collect::<Vec<_>>().join(" + ");
-    let mut numbers = vec![u8::from(charged).to_string(), bits];
-    let told = members().filter(|named| !charged || named.member.settled);
+    let holds = all.iter().any(|limit| limit.holds);
+    let kind = match (charged, holds) {
+        (false, _) => "0",
+        (true, false) => "1",
+        (true, true) => "3",
+    };
+    let mut numbers = vec![kind.to_owned(), bits];
+    let told = members().filter(|_| !charged || holds);
     numbers.extend(told.flat_map(Named::told));
     let mut values = String::new();
-    for Limit { number: k, .. } in all {
-        let value = match charged {
-            true => format!("value_{k}"),
-            false => format!("(stored_{k} or '')"),
-        };
-        numbers.extend([format!("now + ahead_{k}"), format!("#{value}")]);
-        values += &format!(" .. {value}");
+    for limit in all {
+        let pieces = limit.value(charged);
+        numbers.push(format!("now + ahead_{}", limit.number));
+        numbers.push(format!("#{}", pieces.join(" + #")));
+        values += &format!(" .. {}", pieces.join(" .. "));
     }
     let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
     format!("return pack('<B{format}', {numbers}){values}\n")

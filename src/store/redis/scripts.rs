@@ -4,7 +4,7 @@ use std::{
     any::TypeId,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU16, Ordering::Relaxed},
     },
 };
@@ -19,7 +19,7 @@ use crate::{
 
 use super::{
     loads::Loads,
-    script::{fits_one_script, text},
+    script::{fits_one_script, hold, text},
 };
 
 /// The script of a type of algorithm.
@@ -33,38 +33,51 @@ pub struct Scripts {
 }
 
 /// A script, and the SHA-1 sum by which Redis runs it.
-#[derive(Clone)]
 pub(super) struct Loadable {
+    limits: Vec<Script>,
     pub(super) text: String,
     /// In hexadecimal digits; cloning allocates nothing.
     pub(super) sha1: Value,
     pub(super) loads: Arc<Loads>,
+    /// The script for what others hold, if this one does not hold.
+    beside: OnceLock<Box<Loadable>>,
 }
 
 impl Loadable {
-    fn new(limits: &[Script]) -> Self {
-        let text = text(limits);
+    fn new(limits: Vec<Script>, holds: bool) -> Self {
+        let text = text(&limits, holds);
         let sha1 = Sha1::digest(text.as_bytes());
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
+            limits,
             sha1: Value::from(digits),
             text,
             loads: Arc::default(),
+            beside: OnceLock::new(),
         }
+    }
+
+    /// The script that decides the same where others hold units.
+    pub(super) fn beside_holds(&self) -> &Self {
+        let make = || Box::new(Self::new(self.limits.clone(), true));
+        self.beside.get_or_init(make)
     }
 }
 
 impl Scripts {
     fn of<A: Scripted>(number: u16) -> Self {
         let script = A::script();
-        let layouts: Vec<_> = script.members().iter().map(Member::layout).collect();
+        let layout: Vec<_> = (script.members().iter())
+            .map(|member| member.function)
+            .collect();
+        let keep_lists = (script.members().iter()).filter(|member| member.told.is_some());
+        let limits = vec![script.clone()];
+        let holds = hold(&limits);
         Self {
             number,
-            layout: layouts.join("+"),
-            lists: (script.members().iter())
-                .filter(|member| member.told.is_some())
-                .count(),
-            loadable: Loadable::new(std::slice::from_ref(&script)),
+            layout: layout.join("+"),
+            lists: keep_lists.count(),
+            loadable: Loadable::new(limits, holds),
             script,
         }
     }
@@ -115,7 +128,8 @@ impl ScriptCache {
         }
         let make = || {
             let limits: Vec<_> = all.clone().map(|it| it.script.clone()).collect();
-            fits_one_script(&limits).then(|| Loadable::new(&limits))
+            let holds = hold(&limits);
+            fits_one_script(&limits).then(|| Loadable::new(limits, holds))
         };
         (self
             .of_several

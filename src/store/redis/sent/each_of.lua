@@ -3,15 +3,17 @@
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers
+--          each member its cost and its numbers; then of each how long it holds (0: never), and how
+--          long a hold matters after its end
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
 --          the admission left. To TAKE_BACK: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at
--- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
---          members say of a list (charged: those that hold), of each limit its time and the bytes
---          of its value; the values: as they are stored, or if it is charged without
---          key_expires_at
+--          member, key_expires_at; while units are held, the tail: two generations of each member
+-- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
+--          member that has room, what members say of a list (not in a reply of 1), of each limit
+--          its time and the bytes of its value; the values: as they are stored, or if it is charged
+--          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
+--          hold: the one that holds is for it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
@@ -35,14 +37,14 @@ end
 
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, at, ahead, ends, expiry, key, ...)
-  if stored and ends < expiry and not is_callers and not has_new_list then
+local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
+  if #stored + #tail == #value + 7 and ends < expiry and not is_callers and not has_new_list then
     call('SETRANGE', key, 0, value)
-  elseif stored or ends > at then
+  elseif stored ~= '' or ends > at then
     expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
     local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry), 'PX', lasts)
+    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
     for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
   end
 end
@@ -248,18 +250,20 @@ end
 
 local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
   cost_3, units_3, slot_3, span_3 = unpack('<ddddddddddddd', ARGV[1], 17)
-local stored_1 = call('GET', KEYS[1])
+local stored_1 = call('GET', KEYS[1]) or ''
 local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
-if stored_1 then
+if stored_1 ~= '' then
+  if #stored_1 == 78 then return '\2' end
   if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
   if math.max(last_1, ahead_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
-local stored_2 = call('GET', KEYS[2])
+local stored_2 = call('GET', KEYS[2]) or ''
 local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
   last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
-if stored_2 then
+if stored_2 ~= '' then
+  if #stored_2 == 155 then return '\2' end
   if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
   last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3,
     key_expires_at_2 = unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
@@ -280,18 +284,18 @@ local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3 =
 if not must and (op == LOOK or not (fits_1 and fits_2 and fits_3)) then
   return pack('<BI7I7I7I7I7I7I7I7I7', 0,
     (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), counted_3, room_after_3,
-    fresh_after_3, cost_after_3, now + ahead_1, #(stored_1 or ''), now + ahead_2,
-    #(stored_2 or '')) .. (stored_1 or '') .. (stored_2 or '')
+    fresh_after_3, cost_after_3, now + ahead_1, #stored_1, now + ahead_2,
+    #stored_2) .. stored_1 .. stored_2
 end
 local ends_3
 _, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
   log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3)
 local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1)
-write(stored_1, value_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
+write(stored_1, value_1, '', now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
 local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2, expired_3,
   total_3, first_slot_3, first_total_3, last_slot_3)
-write(stored_2, value_2, now_2, ahead_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2],
+write(stored_2, value_2, '', now_2, ahead_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2],
   KEYS[3])
 return pack('<BI7I7I7I7I7', 1, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
   now + ahead_1, #value_1, now + ahead_2, #value_2) .. value_1 .. value_2

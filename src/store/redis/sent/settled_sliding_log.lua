@@ -3,15 +3,17 @@
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers
+--          each member its cost and its numbers; then of each how long it holds (0: never), and how
+--          long a hold matters after its end
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
 --          the admission left. To TAKE_BACK: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at
--- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
---          members say of a list (charged: those that hold), of each limit its time and the bytes
---          of its value; the values: as they are stored, or if it is charged without
---          key_expires_at
+--          member, key_expires_at; while units are held, the tail: two generations of each member
+-- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
+--          member that has room, what members say of a list (not in a reply of 1), of each limit
+--          its time and the bytes of its value; the values: as they are stored, or if it is charged
+--          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
+--          hold: the one that holds is for it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
@@ -35,14 +37,14 @@ end
 
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, at, ahead, ends, expiry, key, ...)
-  if stored and ends < expiry and not is_callers and not has_new_list then
+local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
+  if #stored + #tail == #value + 7 and ends < expiry and not is_callers and not has_new_list then
     call('SETRANGE', key, 0, value)
-  elseif stored or ends > at then
+  elseif stored ~= '' or ends > at then
     expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
     local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry), 'PX', lasts)
+    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
     for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
   end
 end
@@ -190,14 +192,15 @@ end
 --
 -- A cost fits if the rule has room for it together with all that is held. What is held is kept as
 -- two generations, of which the later one takes holds. When one has ended, what it still holds is
--- spent, as of its end.
+-- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
+-- its name hold.
 --
 -- Given    rule        function(last, now, cost, must, <state>) of the rule
 --          last, now   microseconds: when the state was written, and now, which is never earlier
 --          cost        units that are held, or charged
---          at_most     how long a generation lasts after its last hold, at least
---          lasts       how long it lasts in all
---          matters_for how long a full bucket needs to recover
+--          at_most     how long a generation lasts after its last hold, at least, and half of how
+--                      long it lasts in all; 0 if the cost is not held, but charged
+--          matters_for how long the state may need to recover from what a generation has left
 --          named       in a settlement: the start of the generation that holds
 --          taken       in a settlement: how many units it frees there
 --          earlier_start, earlier_end, earlier_held, later_start, later_end, later_held
@@ -229,9 +232,9 @@ local function held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l
   return true, ends, e_start, e_end, e_held, l_start, l_end, l_held, ...
 end
 
-local function held_after(rule, now, cost, at_most, lasts, matters_for, named, taken,
+local function held_after(rule, now, cost, at_most, matters_for, named, taken,
   e_start, e_end, l_start, l_end, last, e_held, l_held, ...)
-  if op == SETTLE then
+  if op == SETTLE and at_most > 0 then
     if named > 0 and named == e_start and e_held > 0 then
       e_held = math.max(e_held - taken, 0)
     elseif named > 0 and named == l_start and l_held > 0 then
@@ -240,9 +243,11 @@ local function held_after(rule, now, cost, at_most, lasts, matters_for, named, t
       -- The hold is gone: only what was spent beyond it is charged.
       cost = math.max(cost - taken, 0)
     end
-  elseif op <= LOOK then
-    if cost > 0 then
-      if not rule(last, now, cost + e_held + l_held, false, ...) then return false end
+  elseif op <= LOOK and cost > 0 then
+    if not rule(last, now, cost + e_held + l_held, false, ...) then return false end
+    if at_most > 0 then
+      -- What nobody holds is as good as gone.
+      if e_held + l_held == 0 then l_start, l_end = 0, 0 end
       local at = math.max(now, l_start)
       if at + at_most >= l_end then
         if e_held > 0 and l_held > 0 then
@@ -251,45 +256,44 @@ local function held_after(rule, now, cost, at_most, lasts, matters_for, named, t
         else
           if l_held > 0 then e_start, e_end, e_held = l_start, l_end, l_held end
           -- No two generations begin at the same instant.
-          l_start, l_end, l_held = math.max(at, l_start + 1), at + lasts, 0
+          l_start, l_end, l_held = math.max(at, l_start + 1), at + 2 * at_most, 0
         end
       end
-      l_held = l_held + cost
+      l_held, cost = l_held + cost, 0
     end
-    cost = 0
   end
   return held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l_held,
     rule(last, now, cost, true, ...))
 end
 
-local function held(rule, last, now, cost, at_most, lasts, matters_for, named, taken,
+local function held(rule, last, now, cost, at_most, matters_for, named, taken,
   e_start, e_end, e_held, l_start, l_end, l_held, ...)
-  return held_after(rule, now, cost, at_most, lasts, matters_for, named, taken, e_start, e_end,
+  return held_after(rule, now, cost, at_most, matters_for, named, taken, e_start, e_end,
     l_start, l_end, held_spent(rule, last, now, e_end, e_held, l_end, l_held, ...))
 end
 
-local cost_1, units_1, slot_1, span_1, at_most_1, lasts_1, matters_for_1 = unpack('<ddddddd',
-  ARGV[1], 17)
+local cost_1, units_1, slot_1, span_1, at_most_1, matters_for_1 = unpack('<dddddd', ARGV[1], 17)
 local named_1, taken_1
 if op == SETTLE then
   named_1, taken_1 = unpack('<dd', ARGV[2])
 end
-local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
-  later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
-  key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-if stored_1 then
-  if #stored_1 ~= 99 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
-    later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
-    key_expires_at_1 = unpack('<I7I7I7I7I7I7I7I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
-    later_end_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1,
-    last_slot_1) >= 2 ^ 53 then error('UNREADABLE state') end
+local stored_1 = call('GET', KEYS[1]) or ''
+local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+  key_expires_at_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+  later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+if stored_1 ~= '' then
+  if (#stored_1 ~= 57 and #stored_1 ~= 99)
+    or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
+  last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+    key_expires_at_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1 = unpack('<I7I7I7I7I7I7I7I7I7I7I7I7I7I7', stored_1 .. string.rep('\0', 42), 2)
+  if math.max(last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
-if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
+if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
 local function rule_1(last, now, cost, must, ...)
   if must then return log(now, cost, units_1, slot_1, span_1, KEYS[2], ...) end
   return (log_ask(now, cost, 0, units_1, slot_1, span_1, KEYS[2], ...))
@@ -299,10 +303,12 @@ if (earlier_held_1 > 0 and earlier_end_1 <= now_1)
   _, earlier_held_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1,
     last_slot_1 = held_spent(rule_1, last_1, now_1, earlier_end_1, earlier_held_1, later_end_1,
     later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
-  call('SETRANGE', KEYS[1], 1, pack('<I7I7I7I7I7I7I7I7I7I7I7I7I7', last_1, ahead_1,
-    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
-    expired_1, total_1, first_slot_1, first_total_1, last_slot_1))
-  stored_1 = call('GET', KEYS[1])
+  stored_1 = pack('<BI7I7I7I7I7I7I7', 1, last_1, ahead_1, expired_1, total_1, first_slot_1,
+    first_total_1, last_slot_1) .. pack('<I7',
+    key_expires_at_1) .. (earlier_held_1 + later_held_1 > 0 and pack('<I7I7I7I7I7I7',
+    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1) or '')
+  call('SET', KEYS[1], stored_1, 'KEEPTTL')
   if has_new_list then
     call('PEXPIRE', KEYS[2], math.ceil((key_expires_at_1 - ahead_1 - now) / 1000) + 60000)
   end
@@ -313,20 +319,21 @@ local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1 =
     expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
 if not must and (op == LOOK or not fits_1) then
   return pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
-    cost_after_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+    cost_after_1, now + ahead_1, #stored_1) .. stored_1
 end
 local ends_1
 _, ends_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
-  held(rule_1, last_1, now_1, cost_1, at_most_1, lasts_1, matters_for_1, named_1, taken_1,
+  held(rule_1, last_1, now_1, cost_1, at_most_1, matters_for_1, named_1, taken_1,
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
     expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
 _, counted_1, room_after_1, fresh_after_1, cost_after_1 =
   log_ask(now_1, 0, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1,
     total_1, first_slot_1, first_total_1, last_slot_1)
-local value_1 = pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, earlier_start_1,
-  earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, expired_1, total_1,
-  first_slot_1, first_total_1, last_slot_1)
-write(stored_1, value_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
-return pack('<BI7I7I7I7I7I7I7', 1, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
-  cost_after_1, now + ahead_1, #value_1) .. value_1
+local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, expired_1, total_1, first_slot_1,
+  first_total_1, last_slot_1)
+local tail_1 = (earlier_held_1 + later_held_1 > 0 and pack('<I7I7I7I7I7I7', earlier_start_1,
+  earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1) or '')
+write(stored_1, value_1, tail_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
+return pack('<BI7I7I7I7I7I7I7', 3, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
+  cost_after_1, now + ahead_1, #value_1 + #tail_1) .. value_1 .. tail_1

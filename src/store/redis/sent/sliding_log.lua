@@ -3,15 +3,17 @@
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
 -- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers
+--          each member its cost and its numbers; then of each how long it holds (0: never), and how
+--          long a hold matters after its end
 -- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
 --          the admission left. To TAKE_BACK: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at
--- Reply    a byte 1 if it is charged, else 0; numbers: a bit for each member that has room, what
---          members say of a list (charged: those that hold), of each limit its time and the bytes
---          of its value; the values: as they are stored, or if it is charged without
---          key_expires_at
+--          member, key_expires_at; while units are held, the tail: two generations of each member
+-- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
+--          member that has room, what members say of a list (not in a reply of 1), of each limit
+--          its time and the bytes of its value; the values: as they are stored, or if it is charged
+--          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
+--          hold: the one that holds is for it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
@@ -35,14 +37,14 @@ end
 
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, at, ahead, ends, expiry, key, ...)
-  if stored and ends < expiry and not is_callers and not has_new_list then
+local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
+  if #stored + #tail == #value + 7 and ends < expiry and not is_callers and not has_new_list then
     call('SETRANGE', key, 0, value)
-  elseif stored or ends > at then
+  elseif stored ~= '' or ends > at then
     expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
     local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry), 'PX', lasts)
+    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
     for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
   end
 end
@@ -186,10 +188,11 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
 end
 
 local cost_1, units_1, slot_1, span_1 = unpack('<dddd', ARGV[1], 17)
-local stored_1 = call('GET', KEYS[1])
+local stored_1 = call('GET', KEYS[1]) or ''
 local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
   key_expires_at_1 = now, now, 0, 0, 0, 0, 0, 0, 0
-if stored_1 then
+if stored_1 ~= '' then
+  if #stored_1 == 99 then return '\2' end
   if #stored_1 ~= 57 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
     key_expires_at_1 = unpack('<I7I7I7I7I7I7I7I7', stored_1, 2)
@@ -198,14 +201,14 @@ if stored_1 then
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
 end
 if op == TAKE_BACK then now_1 = last_1 end
-if op == TAKE_BACK and string.sub(stored_1 or '', 1, #ARGV[2]) ~= ARGV[2] then return '' end
+if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
 
 local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1 =
   log_ask(now_1, cost_1, 0, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
     first_total_1, last_slot_1)
 if not must and (op == LOOK or not fits_1) then
   return pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
-    cost_after_1, now + ahead_1, #(stored_1 or '')) .. (stored_1 or '')
+    cost_after_1, now + ahead_1, #stored_1) .. stored_1
 end
 local ends_1
 _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
@@ -213,5 +216,5 @@ _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
     first_total_1, last_slot_1)
 local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, expired_1, total_1, first_slot_1,
   first_total_1, last_slot_1)
-write(stored_1, value_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
+write(stored_1, value_1, '', now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
 return pack('<BI7I7I7', 1, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1

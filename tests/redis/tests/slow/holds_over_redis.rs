@@ -284,6 +284,127 @@ fn capacities_near_the_end_of_exact_numbers_are_the_pure_rules() {
     });
 }
 
+/// Plays the steps with a limit that holds (plan 0) and the same one that does not (plan 1).
+fn is_one_state<A>(redis: &Redis, plain: A, at_most: u64, steps: &[Step]) -> TestCaseResult
+where
+    A: Additive + Scripted<State = <A as Algorithm>::State>,
+    Settled<A>: Scripted,
+{
+    let holds = Settled::new(plain.clone()).held_at_most(micros(at_most));
+    let clock = ManualClock::at(Timestamp::from_micros(START));
+    let pooled = redis.pooled_store(clock.clone());
+    let (store, key) = (pooled.store(), redis.new_key());
+    let mut state = KeyLimit::fresh(&holds, Timestamp::default());
+    let mut receipts = Vec::new();
+    let mut now = START;
+    macro_rules! change {
+        ($limit:expr, $change:expr) => {
+            redis.wait(async {
+                let written = Store::<_, String>::change(&store, $limit, &key, $change);
+                written.wait().await.unwrap();
+            })
+        };
+    }
+    for (turn, step) in steps.iter().enumerate() {
+        now += step.after.unsigned_abs();
+        let at = Timestamp::from_micros(now);
+        clock.set(at);
+        match (step.ask, step.plan) {
+            (Ask::Hold(cost), 0) => {
+                let (admitted, ours) = holds.step(&mut state.clone(), cost, at);
+                let decided =
+                    Store::<_, String>::decide(&store, &holds, &key, store::Ask::Charge(cost));
+                let theirs = redis.wait(decided.wait()).unwrap();
+                let [told, should] = [&theirs.snapshot, &ours].map(|it| holds.decision_of(it));
+                prop_assert_eq!(
+                    told,
+                    should,
+                    "{:?} turn {}: {:?}",
+                    plain.policy(),
+                    turn,
+                    step
+                );
+                if admitted && cost > 0 {
+                    holds.step(&mut state, cost, at);
+                    receipts.push((ours, theirs.snapshot, cost));
+                }
+            }
+            (Ask::Hold(cost), _) => {
+                let admitted = holds.judge(&state, cost, at);
+                if admitted && cost > 0 {
+                    KeyLimit::debit(&holds, &mut state, cost.into(), at);
+                }
+                let should = holds.decision_of(&holds.snapshot(&state, cost, admitted, at));
+                let decided =
+                    Store::<_, String>::decide(&store, &plain, &key, store::Ask::Charge(cost));
+                let told = plain.decision_of(&redis.wait(decided.wait()).unwrap().snapshot);
+                prop_assert_eq!(
+                    told,
+                    should,
+                    "{:?} turn {}: {:?}",
+                    plain.policy(),
+                    turn,
+                    step
+                );
+            }
+            (Ask::Settle(which, quarters), _) if !receipts.is_empty() => {
+                let (ours, admission, held) = receipts.remove(which % receipts.len());
+                let spent = (u64::from(held) * u64::from(quarters)).div_ceil(4) as u32;
+                holds.settle(&mut state, &ours, (held, spent), at);
+                let admission = &admission;
+                change!(
+                    &holds,
+                    Change::Settle {
+                        admission,
+                        held,
+                        spent
+                    }
+                );
+            }
+            (Ask::Debit(units), plan) if units > 0 && units < u32::MAX => {
+                KeyLimit::debit(&holds, &mut state, units.into(), at);
+                match plan {
+                    0 => change!(&holds, Change::Debit(units)),
+                    _ => change!(&plain, Change::Debit(units)),
+                }
+            }
+            (Ask::Refund(cost), plan) if cost > 0 => {
+                KeyLimit::refund(&holds, &mut state, cost, at);
+                match plan {
+                    0 => change!(&holds, Change::Refund(cost)),
+                    _ => change!(&plain, Change::Refund(cost)),
+                }
+            }
+            (Ask::Reset, _) => {
+                state = KeyLimit::fresh(&holds, Timestamp::default());
+                change!(&plain, Change::Reset);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
+    let redis = Redis::start();
+    let values = || (held(0..=6), steps());
+    redis.for_all(HISTORIES, values, |(Held { numbers, at_most }, steps)| {
+        macro_rules! each {
+            (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+             $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
+                let ($quota, $burst) = (numbers.quota(), numbers.burst);
+                let $precision = numbers.precision();
+                let _ = ($burst, $precision);
+                is_one_state(&redis, $algorithm, at_most, &steps)?;
+            )+};
+        }
+        every_additive!(each, quota, burst, precision);
+        Ok(())
+    });
+    assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
 fn tokens() -> tollgate::algorithm::Settled<TokenBucket> {
     TokenBucket::new(Quota::per_day(10)).settled()
 }

@@ -87,10 +87,6 @@ fn tuples() -> Vec<Subject> {
         ),
         tuple("nested on the right", (gap.clone(), (log(5), tokens))),
         tuple("nine", ((others(), log(5)), (log(6), gap))),
-        tuple(
-            "thirty",
-            ((others(), others()), (others(), others()), others()),
-        ),
     ]
 }
 
