@@ -1,4 +1,4 @@
-//! The requests in flight of this process, which it counts for each bucket: one task says how many
+//! The requests in flight of this process, which it counts for each bucket: a task says how many
 //! there are, only while there are any. `in_flight.lua` says what Redis makes of it.
 
 use std::{
@@ -8,19 +8,19 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
-    time::timeout_at,
+    task::AbortHandle,
+    time::{Instant, timeout_at},
 };
 
 use crate::{
     algorithm::Limit,
-    algorithm::Member,
     error::StoreErrorKind,
     store::{Decided, Written},
 };
@@ -39,32 +39,23 @@ pub(super) struct InFlightPlaces {
     process: f64,
     /// Numbers the changes, so that Redis knows which of two was later.
     changes: AtomicU64,
-    all: Mutex<All>,
-    /// Wakes the task: a renewal is due sooner than it would wake.
-    is_sooner: Notify,
-}
-
-#[derive(Default)]
-struct All {
     /// By their first keys.
-    buckets: HashMap<Bytes, Bucket>,
-    /// When the task looks again; none if there is no task.
-    task_due: Option<Instant>,
+    buckets: Mutex<HashMap<Bytes, Bucket>>,
 }
 
 /// A bucket in which this process has requests in flight.
 struct Bucket {
     query: KeyQuery,
-    every: Duration,
-    due: Instant,
     /// How many requests are in flight, with those that are asked for.
     running: u64,
     /// How many of them have been admitted.
     sure: u64,
     /// The number of the last renewal.
     renewed: u64,
-    /// Whether a renewal has no answer yet.
-    is_being_renewed: bool,
+    /// Has it renewed at once.
+    wake: Arc<Notify>,
+    /// Renews it, once a request was admitted. It ends with its runtime.
+    task: Option<AbortHandle>,
 }
 
 impl Default for InFlightPlaces {
@@ -72,8 +63,7 @@ impl Default for InFlightPlaces {
         Self {
             process: (RandomState::new().hash_one(0) >> 11) as f64,
             changes: AtomicU64::new(1),
-            all: Mutex::default(),
-            is_sooner: Notify::new(),
+            buckets: Mutex::default(),
         }
     }
 }
@@ -93,9 +83,9 @@ impl InFlightPlaces {
 }
 
 /// How often a bucket is renewed: four times in the shortest time that a lease lasts.
-fn renewed_every(members: &[Member], mut told: &[u64]) -> Duration {
-    let mut shortest = u64::MAX;
-    for member in members {
+fn renewed_every(query: &KeyQuery) -> Duration {
+    let (mut shortest, mut told) = (u64::MAX, &*query.told);
+    for member in query.scripts.script.members() {
         let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
         if member.in_flight {
             shortest = shortest.min(own.last().copied().unwrap_or(u64::MAX));
@@ -105,9 +95,19 @@ fn renewed_every(members: &[Member], mut told: &[u64]) -> Duration {
     Duration::from_micros(shortest / 4)
 }
 
+/// Forgets a bucket in which nothing is in flight.
+fn forget(buckets: &mut HashMap<Bytes, Bucket>, key: &Bytes) {
+    if let Some(Bucket {
+        task: Some(task), ..
+    }) = buckets.remove(key)
+    {
+        task.abort();
+    }
+}
+
 impl Shared {
-    fn in_flight(&self) -> MutexGuard<'_, All> {
-        lock(&self.in_flight.all)
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<Bytes, Bucket>> {
+        lock(&self.in_flight.buckets)
     }
 
     /// What is said of a change now.
@@ -115,43 +115,29 @@ impl Shared {
         self.in_flight.place(self.in_flight.next(), -1.0)
     }
 
-    /// Counts a request that is asked for, and has it renewed; what is said of it.
-    pub(super) fn begin(self: &Arc<Self>, query: &KeyQuery) -> Place {
+    /// Counts a request that is asked for; what is said of it.
+    pub(super) fn begin(&self, query: &KeyQuery) -> Place {
         if !query.scripts.has(|member| member.in_flight) {
             return Place::LOOK;
         }
-        let every = renewed_every(query.scripts.script.members(), &query.told);
-        let mut all = self.in_flight();
+        let mut buckets = self.in_flight();
         // Under the lock: a renewal that does not count this request has an earlier number.
         let number = self.in_flight.next();
-        let bucket = (all.buckets.entry(query.keys[0].clone())).or_insert_with(|| Bucket {
+        let bucket = (buckets.entry(query.keys[0].clone())).or_insert_with(|| Bucket {
             query: query.clone(),
-            every,
-            due: Instant::now() + every,
             running: 0,
             sure: 0,
             renewed: 0,
-            is_being_renewed: false,
+            wake: Arc::default(),
+            task: None,
         });
         // Plans of one name differ in these: the next renewal is by those of the last request.
-        (bucket.query.told, bucket.every) = (query.told.clone(), every);
-        bucket.due = bucket.due.min(Instant::now() + every);
+        if renewed_every(query) < renewed_every(&bucket.query) {
+            bucket.wake.notify_one();
+        }
+        bucket.query.told.clone_from(&query.told);
         bucket.running += 1;
-        let (due, sure) = (bucket.due, bucket.sure as f64);
-        if all.task_due.is_some_and(|task_due| due < task_due) {
-            self.in_flight.is_sooner.notify_one();
-        }
-        self.in_flight.place(number, sure)
-    }
-
-    /// Starts the task, if there is none.
-    fn renew_from_now_on(self: &Arc<Self>, all: &mut All) {
-        if all.task_due.is_none()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            all.task_due = Some(Instant::now());
-            runtime.spawn(Arc::clone(self).renew());
-        }
+        self.in_flight.place(number, bucket.sure as f64)
     }
 
     /// Whether the request was admitted is known now. If it was not, or nobody knows, Redis is soon
@@ -165,26 +151,32 @@ impl Shared {
         if place.process == 0.0 {
             return;
         }
-        let mut all = self.in_flight();
-        let Some(bucket) = all.buckets.get_mut(key) else {
+        let mut buckets = self.in_flight();
+        let Some(bucket) = buckets.get_mut(key) else {
             return;
         };
-        let is_unknown = match decided {
-            Ok(verdict) if verdict.admitted => {
-                bucket.sure += 1;
-                self.renew_from_now_on(&mut all);
-                return;
+        match decided {
+            Ok(verdict) if verdict.admitted => bucket.sure += 1,
+            decided => {
+                let is_known = (decided.as_ref()).map_or_else(
+                    |error| error.kind() != StoreErrorKind::Unavailable,
+                    |_| true,
+                );
+                bucket.running = bucket.running.saturating_sub(1);
+                if is_known && bucket.renewed <= place.number as u64 {
+                    if bucket.running == 0 {
+                        forget(&mut buckets, key);
+                    }
+                    return;
+                }
+                bucket.wake.notify_one();
             }
-            Ok(_) => false,
-            Err(error) => error.kind() == StoreErrorKind::Unavailable,
-        };
-        bucket.running = bucket.running.saturating_sub(1);
-        if is_unknown || bucket.renewed > place.number as u64 {
-            bucket.due = Instant::now();
-            self.in_flight.is_sooner.notify_one();
-            self.renew_from_now_on(&mut all);
-        } else if bucket.running == 0 && !bucket.is_being_renewed {
-            all.buckets.remove(key);
+        }
+        let has_a_task = (bucket.task.as_ref()).is_some_and(|task| !task.is_finished());
+        if !has_a_task && let Ok(runtime) = Handle::try_current() {
+            let due = Instant::now() + renewed_every(&bucket.query);
+            let renewing = Arc::clone(self).renew(key.clone(), Arc::clone(&bucket.wake), due);
+            bucket.task = Some(runtime.spawn(renewing).abort_handle());
         }
     }
 
@@ -198,15 +190,14 @@ impl Shared {
             return None;
         }
         let ended = {
-            let mut all = self.in_flight();
+            let mut buckets = self.in_flight();
             let number = self.in_flight.next();
-            let bucket = all.buckets.get_mut(&query.keys[0])?;
+            let bucket = buckets.get_mut(&query.keys[0])?;
             bucket.running = bucket.running.saturating_sub(1);
             bucket.sure = bucket.sure.saturating_sub(1);
             if Handle::try_current().is_err() {
                 // It is said by the next renewal.
-                bucket.due = Instant::now();
-                self.in_flight.is_sooner.notify_one();
+                bucket.wake.notify_one();
                 return None;
             }
             let place = self.in_flight.place(number, bucket.sure as f64);
@@ -214,8 +205,8 @@ impl Shared {
                 place,
                 ..bucket.query.clone()
             };
-            if bucket.running == 0 && !bucket.is_being_renewed {
-                all.buckets.remove(&query.keys[0]);
+            if bucket.running == 0 {
+                forget(&mut buckets, &query.keys[0]);
             }
             ended
         };
@@ -223,93 +214,38 @@ impl Shared {
         Some(self.send_late(&ended, vec![arguments]))
     }
 
-    /// Renews leases until nothing is in flight.
-    async fn renew(self: Arc<Self>) {
-        let mut task = RenewingTask(Some(self));
-        while let Some(shared) = &task.0 {
-            let Some(due) = shared.next_renewal() else {
-                // It has ended by itself, and another one may have begun.
-                task.0 = None;
+    /// Renews the lease of a bucket until nothing is in flight there.
+    async fn renew(self: Arc<Self>, key: Bytes, wake: Arc<Notify>, mut due: Instant) {
+        loop {
+            let _ = timeout_at(due, wake.notified()).await;
+            let (renewal, is_last) = {
+                let mut buckets = self.in_flight();
+                let Some(bucket) = buckets.get_mut(&key) else {
+                    return;
+                };
+                bucket.renewed = self.in_flight.next();
+                let place = self.in_flight.place(bucket.renewed, bucket.running as f64);
+                let renewal = KeyQuery {
+                    place,
+                    ..bucket.query.clone()
+                };
+                let is_last = bucket.running == 0;
+                if is_last {
+                    buckets.remove(&key);
+                }
+                (renewal, is_last)
+            };
+            let every = renewed_every(&renewal);
+            due = Instant::now() + every;
+            let arguments = self.arguments([&renewal], (Op::Change, Units::InFlight(0)));
+            let KeyQuery { scripts, keys, .. } = renewal;
+            let command = self.command(Some(&scripts.loadable), keys, vec![arguments]);
+            let timeout = self.deadline.max(every.min(LATE_TIMEOUT));
+            let renewed = self.execute(&command.late(timeout)).await;
+            self.health.record(&renewed, [&key]);
+            if is_last {
                 return;
-            };
-            let is_sooner = shared.in_flight.is_sooner.notified();
-            if timeout_at(due.into(), is_sooner).await.is_err() {
-                shared.renew_what_is_due();
             }
-        }
-    }
-
-    /// When something is to be renewed; if nothing is in flight, the task ends.
-    fn next_renewal(&self) -> Option<Instant> {
-        let (mut all, now) = (self.in_flight(), Instant::now());
-        let due = |bucket: &Bucket| match bucket.is_being_renewed {
-            false => bucket.due,
-            // The task is woken when it is over.
-            true => bucket.due.max(now + bucket.every),
-        };
-        all.task_due = all.buckets.values().map(due).min();
-        all.task_due
-    }
-
-    /// Sends each renewal by itself, and waits for none: a node that hangs delays no other's.
-    fn renew_what_is_due(self: &Arc<Self>) {
-        let now = Instant::now();
-        let mut all = self.in_flight();
-        for bucket in all.buckets.values_mut() {
-            // A little early, so that buckets are renewed together.
-            if bucket.due > now + bucket.every / 4 || bucket.is_being_renewed {
-                continue;
-            }
-            (bucket.due, bucket.is_being_renewed) = (now + bucket.every, true);
-            bucket.renewed = self.in_flight.next();
-            bucket.query.place = self.in_flight.place(bucket.renewed, bucket.running as f64);
-            let renewal = Renewal {
-                shared: Arc::clone(self),
-                query: bucket.query.clone(),
-            };
-            let timeout = self.deadline.max(bucket.every.min(LATE_TIMEOUT));
-            tokio::spawn(renewal.send(timeout));
-        }
-    }
-}
-
-/// A renewal on its way. When it is over, answered or not, the bucket may be renewed again.
-struct Renewal {
-    shared: Arc<Shared>,
-    query: KeyQuery,
-}
-
-impl Renewal {
-    async fn send(self, timeout: Duration) {
-        let (shared, KeyQuery { scripts, keys, .. }) = (&self.shared, &self.query);
-        let arguments = shared.arguments([&self.query], (Op::Change, Units::InFlight(0)));
-        let command = shared.command(Some(&scripts.loadable), keys.clone(), vec![arguments]);
-        let renewed = shared.execute(&command.late(timeout)).await;
-        shared.health.record(&renewed, [&keys[0]]);
-    }
-}
-
-impl Drop for Renewal {
-    fn drop(&mut self) {
-        let mut all = self.shared.in_flight();
-        if let Some(bucket) = all.buckets.get_mut(&self.query.keys[0]) {
-            bucket.is_being_renewed = false;
-            if bucket.running == 0 {
-                all.buckets.remove(&self.query.keys[0]);
-            } else if bucket.due <= Instant::now() {
-                self.shared.in_flight.is_sooner.notify_one();
-            }
-        }
-    }
-}
-
-/// The task that renews. If its runtime ends first, the next request in flight starts another task.
-struct RenewingTask(Option<Arc<Shared>>);
-
-impl Drop for RenewingTask {
-    fn drop(&mut self) {
-        if let Some(shared) = &self.0 {
-            shared.in_flight().task_due = None;
         }
     }
 }
