@@ -28,10 +28,7 @@
 //! most *L* units find nothing left, and what they spend is charged to nobody: at most *L* units
 //! are spent beyond the bound.
 
-use std::{
-    cmp::{max, min},
-    time::Duration,
-};
+use std::{cmp::max, mem, time::Duration};
 
 use crate::{
     algorithm::{
@@ -42,10 +39,6 @@ use crate::{
     decision::{LazyStatus, PolicyDecision},
     error::ConfigError,
 };
-
-mod generations;
-
-use self::generations::{Generation, SettledState};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
@@ -96,6 +89,58 @@ pub struct Settled<A> {
     held_at_most_micros: u64,
 }
 
+/// A state of the algorithm, and what is held beside it.
+#[derive(Debug, Clone)]
+pub struct SettledState<S> {
+    state: S,
+    /// The earlier one, and the later one, which takes holds.
+    generations: [Generation; 2],
+}
+
+/// What is held for requests of one span, as the rule counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Generation {
+    /// When it began: a receipt names it by this. 0 if no receipt does.
+    start_micros: u64,
+    /// When what it still holds counts as spent.
+    ends_at_micros: u64,
+    amount: u64,
+}
+
+impl Generation {
+    /// The earlier one and the later one, of their numbers.
+    fn read_both(numbers: &[u64; 6]) -> [Self; 2] {
+        [0, 3].map(|at| Self {
+            start_micros: numbers[at],
+            ends_at_micros: numbers[at + 1],
+            amount: numbers[at + 2],
+        })
+    }
+
+    #[inline]
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.amount > 0 && self.ends_at_micros <= now.as_micros()
+    }
+
+    fn is_named_by(&self, receipt: &SettledSnapshot) -> bool {
+        self.amount > 0
+            && self.start_micros > 0
+            && self.start_micros == receipt.generation_start_micros
+    }
+}
+
+impl<S> SettledState<S> {
+    #[inline]
+    fn held(&self) -> u64 {
+        self.generations[0].amount + self.generations[1].amount
+    }
+
+    #[inline]
+    fn has_ended(&self, now: Timestamp) -> bool {
+        self.generations.iter().any(|held| held.has_ended(now))
+    }
+}
+
 /// The status of the bucket right after a decision, and the generation in which the cost is held.
 #[derive(Debug, Clone, Copy)]
 pub struct SettledSnapshot {
@@ -104,6 +149,17 @@ pub struct SettledSnapshot {
     generation_start_micros: u64,
     /// The units that its settlement freed.
     freed_units: u32,
+}
+
+impl SettledSnapshot {
+    #[inline]
+    fn of(status: LazyStatus, [_, later]: &[Generation; 2], is_held: bool) -> Self {
+        Self {
+            status,
+            generation_start_micros: if is_held { later.start_micros } else { 0 },
+            freed_units: 0,
+        }
+    }
 }
 
 impl<A: Additive> Limit for Settled<A> {
@@ -151,15 +207,36 @@ impl<A: Additive> KeyLimit for Settled<A> {
     /// Holds the cost.
     #[inline]
     fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.spend_what_ended(state, now);
-        self.convert(state, now);
-        (state.earlier, state.later) = self.generations_with(state, cost, now);
+        self.bring_up_to(state, now);
+        if state.held() == 0 {
+            // What nobody holds is as good as gone.
+            state.generations = Default::default();
+        }
+        let at_most = self.held_at_most_micros;
+        let [earlier, later] = &mut state.generations;
+        let at = max(now.as_micros(), later.start_micros);
+        if at + at_most >= later.ends_at_micros {
+            if earlier.amount > 0 && later.amount > 0 {
+                // Another limit of this name holds for longer: both generations still run.
+                later.ends_at_micros = at + at_most;
+            } else {
+                if later.amount > 0 {
+                    *earlier = *later;
+                }
+                *later = Generation {
+                    // No two generations of a state begin at the same instant.
+                    start_micros: max(at, later.start_micros + 1),
+                    ends_at_micros: at + 2 * at_most,
+                    amount: 0,
+                };
+            }
+        }
+        later.amount += self.rule.amount(cost.into());
     }
 
     #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.spend_what_ended(state, now);
-        self.convert(state, now);
+        self.bring_up_to(state, now);
         self.rule.debit(&mut state.state, units, now);
     }
 
@@ -174,7 +251,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
     }
 
     fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-        state.earlier.is_named_by(admission) || state.later.is_named_by(admission)
+        (state.generations.iter()).any(|held| held.is_named_by(admission))
     }
 
     fn settle(
@@ -184,11 +261,12 @@ impl<A: Additive> KeyLimit for Settled<A> {
         (held, spent): (u32, u32),
         now: Timestamp,
     ) {
-        self.spend_what_ended(state, now);
-        self.convert(state, now);
-        let spent = match state.generation(admission) {
+        self.bring_up_to(state, now);
+        let mut generations = state.generations.iter_mut();
+        let spent = match generations.find(|held| held.is_named_by(admission)) {
             Some(generation) => {
-                generation.amount -= min(generation.amount, self.rule.amount(held.into()));
+                let freed = self.rule.amount(held.into());
+                generation.amount = generation.amount.saturating_sub(freed);
                 spent
             }
             None => spent.saturating_sub(held),
@@ -200,8 +278,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     /// Gives back what was settled; what is held is freed by settling it with less.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.spend_what_ended(state, now);
-        self.convert(state, now);
+        self.bring_up_to(state, now);
         self.rule.refund(&mut state.state, cost, now);
     }
 
@@ -232,18 +309,22 @@ impl<A: Additive> KeyLimit for Settled<A> {
     fn fresh(&self, at: Timestamp) -> Self::State {
         SettledState {
             state: self.rule.fresh(at),
-            earlier: Generation::NONE,
-            later: Generation::NONE,
+            generations: Default::default(),
         }
     }
 
     /// The key also owes what is held in the shared bucket, but no receipt frees it here: receipts
     /// name the shared bucket's generations.
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        let [earlier, later] = shared.generations;
+        let unowned = Generation {
+            start_micros: 0,
+            ends_at_micros: max(earlier.ends_at_micros, later.ends_at_micros),
+            amount: shared.held(),
+        };
         SettledState {
             state: self.rule.inherit(&shared.state, now),
-            earlier: shared.earlier.and(shared.later),
-            later: Generation::NONE,
+            generations: [unowned, Generation::default()],
         }
     }
 
@@ -256,15 +337,10 @@ impl<A: Additive> KeyLimit for Settled<A> {
         now: Timestamp,
     ) -> Self::Snapshot {
         let is_held = admitted && cost > 0;
-        self.with_ended_spent(state, now, |state| SettledSnapshot {
-            status: LazyStatus::Known((self.rule).status_beside(
-                &state.state,
-                self.held(state),
-                (cost, admitted),
-                now,
-            )),
-            generation_start_micros: if is_held { state.later.start_micros } else { 0 },
-            freed_units: 0,
+        self.with_ended_spent(state, now, |state| {
+            let (held, cost) = (self.held(state), (cost, admitted));
+            let status = self.rule.status_beside(&state.state, held, cost, now);
+            SettledSnapshot::of(LazyStatus::Known(status), &state.generations, is_held)
         })
     }
 }
@@ -293,72 +369,42 @@ impl<A: Additive> Settled<A> {
     /// All that is held, by this limit's numbers.
     #[inline]
     fn held(&self, state: &SettledState<A::State>) -> u64 {
-        let converted = |held: Generation| self.rule.converted(&state.state, held.amount);
-        converted(state.earlier).saturating_add(converted(state.later))
+        let [earlier, later] =
+            (state.generations).map(|held| self.rule.converted(&state.state, held.amount));
+        earlier.saturating_add(later)
     }
 
-    /// Counts what is held by this limit's numbers from now on, as the rule does with its state.
+    /// Spends what was held in generations that have ended, and counts what is left by this limit's
+    /// numbers from now on, as the rule does with its state.
     #[inline]
-    fn convert(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+    fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+        self.spend_what_ended(state, now);
         if !self.rule.has_counted(&state.state) {
-            for held in [&mut state.earlier, &mut state.later] {
-                held.amount = self.rule.converted(&state.state, held.amount);
-            }
+            self.convert(state);
             self.rule.debit_amount(&mut state.state, 0, now);
         }
     }
 
-    /// The generation that a cost is held in now, and the one before it.
-    fn generations_with(
-        &self,
-        state: &SettledState<A::State>,
-        cost: u32,
-        now: Timestamp,
-    ) -> (Generation, Generation) {
-        // What nobody holds is as good as gone.
-        let (earlier, later) = match state.held() {
-            0 => (Generation::NONE, Generation::NONE),
-            _ => (state.earlier, state.later),
-        };
-        let micros = max(now.as_micros(), later.start_micros);
-        let amount = self.rule.amount(cost.into());
-        let at_most = self.held_at_most_micros;
-        let is_open = micros + at_most < later.ends_at_micros;
-        // Plans of one name may differ in how long they hold: then two generations may still run.
-        if is_open || earlier.amount > 0 && later.amount > 0 {
-            let later = Generation {
-                ends_at_micros: max(later.ends_at_micros, micros + at_most),
-                amount: later.amount + amount,
-                ..later
-            };
-            return (earlier, later);
-        }
-        let begun = Generation {
-            // No two generations of a state begin at the same instant.
-            start_micros: max(micros, later.start_micros + 1),
-            ends_at_micros: micros + 2 * self.held_at_most_micros,
-            amount,
-        };
-        match later.amount {
-            0 => (earlier, begun),
-            _ => (later, begun),
+    fn convert(&self, state: &mut SettledState<A::State>) {
+        for held in &mut state.generations {
+            held.amount = self.rule.converted(&state.state, held.amount);
         }
     }
 
     /// Counts what was held in generations that have ended as spent at their ends.
     #[inline]
     fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
-        if state.has_ended(now) {
-            let converted = |ended: Generation| Generation {
-                amount: self.rule.converted(&state.state, ended.amount),
-                ..ended
-            };
-            (state.earlier, state.later) = (converted(state.earlier), converted(state.later));
-            for ended in state.take_ended(now) {
-                let end = Timestamp::from_micros(ended.ends_at_micros);
-                // By these numbers, as what is left.
-                self.rule.debit_amount(&mut state.state, ended.amount, end);
-            }
+        if !state.has_ended(now) {
+            return;
+        }
+        // By these numbers, as what is left.
+        self.convert(state);
+        let mut generations = state.generations.each_mut();
+        generations.sort_by_key(|held| held.ends_at_micros);
+        for ended in generations.into_iter().filter(|held| held.has_ended(now)) {
+            let end = Timestamp::from_micros(ended.ends_at_micros);
+            let amount = mem::take(&mut ended.amount);
+            self.rule.debit_amount(&mut state.state, amount, end);
         }
     }
 }
@@ -383,19 +429,16 @@ where
     /// The numbers of the rule, then the generations.
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
         let (numbers, generations) = numbers.split_last_chunk()?;
-        let [earlier, later] = Generation::read_both(generations);
-        let state = self.rule.state(at, numbers)?;
         Some(SettledState {
-            state,
-            earlier,
-            later,
+            state: self.rule.state(at, numbers)?,
+            generations: Generation::read_both(generations),
         })
     }
 
     fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
         self.with_ended_spent(state, at, |state| {
             self.rule.numbers(&state.state, at, tell);
-            for generation in [state.earlier, state.later] {
+            for generation in state.generations {
                 tell(generation.start_micros);
                 tell(generation.ends_at_micros);
                 tell(generation.amount);
@@ -409,22 +452,18 @@ where
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
         let member = reply.next_member()?;
-        let [earlier, later] = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
+        let generations = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
         if member.told.is_empty() {
             let state = SettledState {
                 state: self.rule.state(member.at, member.numbers)?,
-                earlier,
-                later,
+                generations,
             };
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         // The script has told how the list is beside what is held.
         let is_held = member.charged && member.cost > 0;
-        Some(SettledSnapshot {
-            status: self.rule.read(&mut ScriptReply::new(vec![member]))?,
-            generation_start_micros: if is_held { later.start_micros } else { 0 },
-            freed_units: 0,
-        })
+        let status = self.rule.read(&mut ScriptReply::new(vec![member]))?;
+        Some(SettledSnapshot::of(status, &generations, is_held))
     }
 }
 
