@@ -1,11 +1,6 @@
 //! The bytes of a portable key, part after part.
 
-use std::{
-    fmt,
-    io::Write,
-    net::{IpAddr, Ipv6Addr},
-    ops::Range,
-};
+use std::{fmt, io::Write, net::IpAddr};
 
 use super::DigestKey;
 
@@ -123,12 +118,7 @@ impl KeyParts {
     pub fn address(&mut self, ip: impl Into<IpAddr>) -> &mut Self {
         match ip.into() {
             IpAddr::V4(ip) => self.plain('4', ip),
-            IpAddr::V6(ip) => {
-                self.bytes.extend_from_slice(b"6:");
-                push_ipv6(&mut self.bytes, ip);
-                self.bytes.push(b';');
-                self
-            }
+            IpAddr::V6(ip) => self.plain('6', ip),
         }
     }
 
@@ -230,41 +220,4 @@ fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
             bytes.extend_from_slice(&[b'%', high, low]);
         }
     }
-}
-
-/// Appends an address as in RFC 5952, with every group in hexadecimal. The standard library writes
-/// some addresses with an IPv4 tail, and which ones has changed.
-fn push_ipv6(bytes: &mut Vec<u8>, ip: Ipv6Addr) {
-    let groups = ip.segments();
-    let zeros = longest_zeros(&groups);
-    for (index, &group) in groups.iter().enumerate() {
-        if zeros.contains(&index) {
-            if index == zeros.start {
-                bytes.push(b':');
-            }
-            continue;
-        }
-        if index > 0 {
-            bytes.push(b':');
-        }
-        // Writing to memory does not fail.
-        let _ = write!(bytes, "{group:x}");
-    }
-    if zeros.end == groups.len() {
-        bytes.push(b':');
-    }
-}
-
-/// The first of the longest runs of at least two zeros.
-fn longest_zeros(groups: &[u16; 8]) -> Range<usize> {
-    let mut longest = 0..0;
-    let mut start = 0;
-    for (index, &group) in groups.iter().enumerate() {
-        if group != 0 {
-            start = index + 1;
-        } else if index + 1 - start > longest.len().max(1) {
-            longest = start..index + 1;
-        }
-    }
-    longest
 }

@@ -69,7 +69,7 @@ fn each_type_writes_these_bytes_and_no_others() {
         (written(IpAddr::V4(v4)), "4:192.0.2.1;"),
         (written(v6), "6:2001:db8::1;"),
         (written(IpAddr::V6(v6)), "6:2001:db8::1;"),
-        (written(v4.to_ipv6_mapped()), "6:::ffff:c000:201;"),
+        (written(v4.to_ipv6_mapped()), "6:::ffff:192.0.2.1;"),
         (written(v4.to_ipv6_compatible()), "6:::c000:201;"),
         (written(None::<u8>), "n;"),
         (written(Some(1_u8)), "o;u:1;"),
