@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{
-    line::{Line, SplitLast, Stop, trim},
+    line::{Line, SplitLast, trim},
     node::{self, Unreadable},
 };
 
@@ -16,9 +16,9 @@ use super::{
 /// So an element never depends on anything to its left. If the line is cut, every element after a
 /// comma is the same as in the whole line. A piece without a comma before it (the end of an
 /// element, of a string in one, or a quote whose backslashes may have been cut off) is left out.
-pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
+pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
     line.items(split_last_element)
-        .map(|element| Ok(client_of(element?)?))
+        .map(|element| client_of(element?))
 }
 
 /// The last element, and what is before its comma, if there is one.
@@ -221,10 +221,10 @@ mod tests {
         let last = Ok("9.9.9.9".parse().unwrap());
         let comma = line.len() - " for=9.9.9.9".len() - 1;
         for at in 0..=comma {
-            assert_eq!(told(at), [last, Err(Stop::Cut)], "{at}");
+            assert_eq!(told(at), [last, Err(Unreadable)], "{at}");
         }
         for at in comma + 1..line.len() {
-            assert_eq!(told(at), [Err(Stop::Cut)], "{at}");
+            assert_eq!(told(at), [Err(Unreadable)], "{at}");
         }
     }
 

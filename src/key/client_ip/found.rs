@@ -10,8 +10,6 @@ pub(super) enum Found {
     Client(IpAddr),
     /// Reading stopped before a client was found; this is the last proxy that was skipped.
     Unreadable(IpAddr),
-    /// The part that is read names no client; this is the last proxy that was skipped.
-    TooLong(IpAddr),
     Missing,
 }
 
@@ -27,14 +25,7 @@ impl Found {
                 target: "tollgate::client_ip",
                 %peer,
                 %header,
-                "the header of a trusted proxy names no address where the client should be"
-            ),
-            Self::TooLong(_) => tracing::debug!(
-                name: "client_ip.header_too_long",
-                target: "tollgate::client_ip",
-                %peer,
-                %header,
-                "the header of a trusted proxy is too long, and the part that is read names no client: the proxy's bucket is charged"
+                "the header of a trusted proxy names no address where the client should be, or is too long: the proxy's bucket is charged"
             ),
             Self::Missing => {
                 WARNED.call_once(|| {

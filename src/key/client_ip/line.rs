@@ -10,20 +10,6 @@ pub(super) struct Line<'a> {
     is_cut: bool,
 }
 
-/// Why there is no address where one should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
-    Unreadable,
-    /// The line is cut here: this may be the end of a longer item.
-    Cut,
-}
-
-impl From<Unreadable> for Stop {
-    fn from(Unreadable: Unreadable) -> Self {
-        Self::Unreadable
-    }
-}
-
 /// The last item of a text, and what is before it, if there is more.
 pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
 
@@ -47,20 +33,20 @@ pub(super) fn last_bytes<'a>(
 impl<'a> Line<'a> {
     /// The items that `split_last` splits off, from the right; empty ones are left out.
     ///
-    /// The item at the left edge of a cut line is left out, as it may be the end of a longer one.
+    /// The item at the left edge of a cut line is unreadable, as it may be the end of a longer one.
     /// The other items are the same as in the whole line, if `split_last` does not look to the left
     /// of an item.
     pub(super) fn items(
         self,
         split_last: fn(&'a [u8]) -> SplitLast<'a>,
-    ) -> impl Iterator<Item = Result<&'a [u8], Stop>> {
+    ) -> impl Iterator<Item = Result<&'a [u8], Unreadable>> {
         let mut rest = Some(self.text);
         std::iter::from_fn(move || {
             let (before, item) = split_last(rest?);
             rest = before;
             Some(match before {
-                None if self.is_cut => Err(Stop::Cut),
-                _ => item.map(trim).map_err(Stop::from),
+                None if self.is_cut => Err(Unreadable),
+                _ => item.map(trim),
             })
         })
         .filter(|item| *item != Ok(b""))

@@ -13,7 +13,8 @@ use super::{
 };
 
 use found::Found;
-use line::{Line, Stop, last_bytes};
+use line::{Line, last_bytes};
+use node::Unreadable;
 use trusted::TrustedProxies;
 
 mod forwarded;
@@ -61,8 +62,8 @@ mod x_forwarded_for;
 ///
 /// The `tracing` events have target `tollgate::client_ip` and level debug, and contain only the
 /// peer's address: `client_ip.header_missing` (from a trusted peer: the proxy is set up wrongly, or
-/// a client has had the header removed), `client_ip.header_unreadable` and
-/// `client_ip.header_too_long`. The first missing header is logged as a warning too.
+/// a client has had the header removed) and `client_ip.header_unreadable` (or too long). The first
+/// missing header is logged as a warning too.
 ///
 /// # Example: what a client writes itself does not count
 ///
@@ -327,19 +328,16 @@ impl ClientIp {
     fn first_untrusted(
         &self,
         peer: IpAddr,
-        hops: impl Iterator<Item = Result<IpAddr, Stop>>,
+        hops: impl Iterator<Item = Result<IpAddr, Unreadable>>,
     ) -> Found {
         let mut last_proxy = None;
         for (hop, passed) in hops.zip(0..) {
-            let last = last_proxy.unwrap_or(peer);
-            if passed == MAX_HOPS {
-                return Found::TooLong(last);
-            }
             match hop.map(canonical) {
-                Ok(proxy) if self.trusted.contains(proxy) => last_proxy = Some(proxy),
-                Ok(client) => return Found::Client(client),
-                Err(Stop::Unreadable) => return Found::Unreadable(last),
-                Err(Stop::Cut) => return Found::TooLong(last),
+                Ok(ip) if passed < MAX_HOPS => match self.trusted.contains(ip) {
+                    true => last_proxy = Some(ip),
+                    false => return Found::Client(ip),
+                },
+                _ => return Found::Unreadable(last_proxy.unwrap_or(peer)),
             }
         }
         last_proxy.map_or(Found::Missing, Found::Client)
@@ -347,9 +345,9 @@ impl ClientIp {
 }
 
 /// The address in a line that has only one.
-fn one_address(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
+fn one_address(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
     line.items(|value| (None, Ok(value)))
-        .map(|value| Ok(node::lenient(value?)?))
+        .map(|value| node::lenient(value?))
 }
 
 impl<B> KeyExtractor<Request<B>> for ClientIp {
@@ -362,9 +360,7 @@ impl<B> KeyExtractor<Request<B>> for ClientIp {
             let found = self.find(request.headers(), peer)?;
             found.trace(peer, &self.header);
             match found {
-                Found::Client(client) | Found::Unreadable(client) | Found::TooLong(client) => {
-                    client
-                }
+                Found::Client(client) | Found::Unreadable(client) => client,
                 Found::Missing => peer,
             }
         } else {
@@ -375,6 +371,7 @@ impl<B> KeyExtractor<Request<B>> for ClientIp {
 }
 
 /// How much of the header is read, from the right: more than any honest chain of proxies writes.
+/// What is longer is unreadable.
 const MAX_BYTES: usize = 8 * 1024;
 const MAX_HOPS: usize = 32;
 

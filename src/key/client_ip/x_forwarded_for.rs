@@ -3,14 +3,13 @@
 use std::net::IpAddr;
 
 use super::{
-    line::{Line, SplitLast, Stop},
-    node,
+    line::{Line, SplitLast},
+    node::{self, Unreadable},
 };
 
 /// The addresses of one line, from the right; empty items are left out.
-pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Stop>> {
-    line.items(split_last_item)
-        .map(|item| Ok(node::lenient(item?)?))
+pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
+    line.items(split_last_item).map(|item| node::lenient(item?))
 }
 
 fn split_last_item(line: &[u8]) -> SplitLast<'_> {
@@ -24,7 +23,7 @@ fn split_last_item(line: &[u8]) -> SplitLast<'_> {
 mod tests {
     use super::*;
 
-    fn ip(text: &str) -> Result<IpAddr, Stop> {
+    fn ip(text: &str) -> Result<IpAddr, Unreadable> {
         Ok(text.parse().unwrap())
     }
 
@@ -32,7 +31,7 @@ mod tests {
     fn items_come_from_the_right_and_empty_ones_do_not() {
         let line = Line::whole(b",1.1.1.1, ,\t2.2.2.2 ,x,,");
         let items: Vec<_> = from_the_right(line).collect();
-        assert_eq!(items, [Err(Stop::Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
+        assert_eq!(items, [Err(Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
     }
 
     #[test]
@@ -47,10 +46,10 @@ mod tests {
         let line = b"11.1.1.1,22.2.2.2";
         let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
         for at in 0..=8 {
-            assert_eq!(told(at), [ip("22.2.2.2"), Err(Stop::Cut)], "{at}");
+            assert_eq!(told(at), [ip("22.2.2.2"), Err(Unreadable)], "{at}");
         }
         for at in 9..line.len() {
-            assert_eq!(told(at), [Err(Stop::Cut)], "{at}");
+            assert_eq!(told(at), [Err(Unreadable)], "{at}");
         }
     }
 }
