@@ -12,95 +12,54 @@ use bytes::Bytes;
 use super::{KeyParts, PortableKey};
 
 /// The text if it is short, else its digest.
-impl PortableKey for str {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.text(self);
-    }
+/// A key of each of these types is one part.
+macro_rules! one_part {
+    ($($(#[$meta:meta])* $Key:ty: |$key:ident| $method:ident($value:expr);)+) => {$(
+        $(#[$meta])*
+        impl PortableKey for $Key {
+            fn write_to(&self, parts: &mut KeyParts) {
+                let $key = self;
+                parts.$method($value);
+            }
+        }
+    )+};
 }
 
-/// As [`str`].
-impl PortableKey for String {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.text(self);
-    }
+one_part! {
+    /// The text if it is short, else its digest.
+    str: |text| text(text);
+    /// As [`str`].
+    String: |text| text(text);
+    /// As the text that it is.
+    char: |letter| text(letter.encode_utf8(&mut [0; 4]));
+    /// As the text that it is.
+    #[cfg(feature = "layer")]
+    http::Method: |method| text(method.as_str());
+    /// The bytes if they are few, else their digest.
+    [u8]: |bytes| bytes(bytes);
+    /// As a slice of bytes.
+    Vec<u8>: |bytes| bytes(bytes);
+    /// As a slice of bytes.
+    Bytes: |bytes| bytes(bytes);
+    /// As the number 0 or 1.
+    bool: |yes| number(*yes);
+    IpAddr: |ip| address(*ip);
+    Ipv4Addr: |ip| address(*ip);
+    Ipv6Addr: |ip| address(*ip);
 }
 
-/// As the text that it is.
-impl PortableKey for char {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.text(self.encode_utf8(&mut [0; 4]));
-    }
-}
-
-/// As the text that it is.
-#[cfg(feature = "layer")]
-impl PortableKey for http::Method {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.text(self.as_str());
-    }
-}
-
-/// The bytes if they are few, else their digest.
-impl PortableKey for [u8] {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.bytes(self);
-    }
-}
-
-/// As a slice of bytes.
 impl<const N: usize> PortableKey for [u8; N] {
     fn write_to(&self, parts: &mut KeyParts) {
         parts.bytes(self);
     }
 }
 
-/// As a slice of bytes.
-impl PortableKey for Vec<u8> {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.bytes(self);
-    }
-}
-
-/// As a slice of bytes.
-impl PortableKey for Bytes {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.bytes(self);
-    }
-}
-
-/// As `n;` alone.
 impl PortableKey for () {
     fn write_to(&self, parts: &mut KeyParts) {
         parts.absent();
     }
 }
 
-/// As the number 0 or 1.
-impl PortableKey for bool {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.number(*self);
-    }
-}
-
-impl PortableKey for IpAddr {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.address(*self);
-    }
-}
-
-impl PortableKey for Ipv4Addr {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.address(*self);
-    }
-}
-
-impl PortableKey for Ipv6Addr {
-    fn write_to(&self, parts: &mut KeyParts) {
-        parts.address(*self);
-    }
-}
-
-/// `None` as `n;`, `Some` as `o;` and its value.
 impl<T: PortableKey> PortableKey for Option<T> {
     fn write_to(&self, parts: &mut KeyParts) {
         match self {
