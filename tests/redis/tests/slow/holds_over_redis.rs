@@ -285,12 +285,12 @@ fn capacities_near_the_end_of_exact_numbers_are_the_pure_rules() {
 }
 
 /// Plays the steps with a limit that holds (plan 0) and the same one that does not (plan 1).
-fn is_one_state<A>(redis: &Redis, plain: A, at_most: u64, steps: &[Step]) -> TestCaseResult
-where
-    A: Additive + Scripted<State = <A as Algorithm>::State>,
-    Settled<A>: Scripted,
-{
-    let holds = Settled::new(plain.clone()).held_at_most(micros(at_most));
+fn is_one_state<H: Scripted, P: Scripted>(
+    redis: &Redis,
+    (holds, plain): (H, P),
+    steps: &[Step],
+) -> TestCaseResult {
+    assert_eq!(holds.policy_id(), plain.policy_id());
     let clock = ManualClock::at(Timestamp::from_micros(START));
     let pooled = redis.pooled_store(clock.clone());
     let (store, key) = (pooled.store(), redis.new_key());
@@ -320,7 +320,7 @@ where
                     told,
                     should,
                     "{:?} turn {}: {:?}",
-                    plain.policy(),
+                    plain.policy_names(),
                     turn,
                     step
                 );
@@ -342,7 +342,7 @@ where
                     told,
                     should,
                     "{:?} turn {}: {:?}",
-                    plain.policy(),
+                    plain.policy_names(),
                     turn,
                     step
                 );
@@ -389,18 +389,34 @@ where
 fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
     let redis = Redis::start();
     let values = || (held(0..=6), steps());
-    redis.for_all(HISTORIES, values, |(Held { numbers, at_most }, steps)| {
+    redis.for_all(HISTORIES / 2, values, |(Held { numbers, at_most }, steps)| {
         macro_rules! each {
             (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
              $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
                 let ($quota, $burst) = (numbers.quota(), numbers.burst);
                 let $precision = numbers.precision();
                 let _ = ($burst, $precision);
-                is_one_state(&redis, $algorithm, at_most, &steps)?;
+                let holds = $algorithm.settled().held_at_most(micros(at_most));
+                is_one_state(&redis, (holds, $algorithm), &steps)?;
             )+};
         }
         every_additive!(each, quota, burst, precision);
-        Ok(())
+        let bucket = TokenBucket::new(numbers.quota());
+        let log = SlidingLog::new(numbers.quota());
+        let queue = LeakyBucket::new(Quota::new(9, micros(5))).queue();
+        let holds = bucket.clone().settled().held_at_most(micros(at_most));
+        let tuples = (
+            (holds, log.clone(), queue.clone()),
+            (bucket.clone(), log.clone(), queue.clone()),
+        );
+        is_one_state(&redis, tuples, &steps)?;
+        let holds = log.clone().settled().held_at_most(micros(at_most));
+        let in_shadow = bucket.clone().shadow();
+        let tuples = (
+            (queue.clone(), holds, in_shadow.clone()),
+            (queue, log, in_shadow),
+        );
+        is_one_state(&redis, tuples, &steps)
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
