@@ -146,7 +146,7 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             refused[set],
             at_most(refused[log] / refused[set], most),
             at_most(refused[log] / admitted[log], 1.0),
-            at_most(log_bytes as f64 / set_bytes as f64, most / 8.0),
+            at_most(log_bytes as f64 / set_bytes as f64, most / 4.0),
         );
     }
     let flat = admitted[6] / admitted[2];

@@ -174,7 +174,7 @@ pub(crate) async fn all<F: Future<Output = ()> + Send + 'static>(task: impl Fn(u
     }
 }
 
-pub(crate) async fn evalsha(client: &Client, values: Vec<Value>) -> Value {
+pub(crate) async fn evalsha(client: &impl ClientLike, values: Vec<Value>) -> Value {
     let command = CustomCommand::new_static("EVALSHA", ClusterHash::Custom(0), false);
     client.custom(command, values).await.expect("an answer")
 }

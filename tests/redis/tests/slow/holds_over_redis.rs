@@ -389,8 +389,11 @@ fn is_one_state<H: Scripted, P: Scripted>(
 fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
     let redis = Redis::start();
     let values = || (held(0..=6), steps());
-    redis.for_all(HISTORIES / 2, values, |(Held { numbers, at_most }, steps)| {
-        macro_rules! each {
+    redis.for_all(
+        HISTORIES / 2,
+        values,
+        |(Held { numbers, at_most }, steps)| {
+            macro_rules! each {
             (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
              $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
                 let ($quota, $burst) = (numbers.quota(), numbers.burst);
@@ -400,24 +403,25 @@ fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
                 is_one_state(&redis, (holds, $algorithm), &steps)?;
             )+};
         }
-        every_additive!(each, quota, burst, precision);
-        let bucket = TokenBucket::new(numbers.quota());
-        let log = SlidingLog::new(numbers.quota());
-        let queue = LeakyBucket::new(Quota::new(9, micros(5))).queue();
-        let holds = bucket.clone().settled().held_at_most(micros(at_most));
-        let tuples = (
-            (holds, log.clone(), queue.clone()),
-            (bucket.clone(), log.clone(), queue.clone()),
-        );
-        is_one_state(&redis, tuples, &steps)?;
-        let holds = log.clone().settled().held_at_most(micros(at_most));
-        let in_shadow = bucket.clone().shadow();
-        let tuples = (
-            (queue.clone(), holds, in_shadow.clone()),
-            (queue, log, in_shadow),
-        );
-        is_one_state(&redis, tuples, &steps)
-    });
+            every_additive!(each, quota, burst, precision);
+            let bucket = TokenBucket::new(numbers.quota());
+            let log = SlidingLog::new(numbers.quota());
+            let queue = LeakyBucket::new(Quota::new(9, micros(5))).queue();
+            let holds = bucket.clone().settled().held_at_most(micros(at_most));
+            let tuples = (
+                (holds, log.clone(), queue.clone()),
+                (bucket.clone(), log.clone(), queue.clone()),
+            );
+            is_one_state(&redis, tuples, &steps)?;
+            let holds = log.clone().settled().held_at_most(micros(at_most));
+            let in_shadow = bucket.clone().shadow();
+            let tuples = (
+                (queue.clone(), holds, in_shadow.clone()),
+                (queue, log, in_shadow),
+            );
+            is_one_state(&redis, tuples, &steps)
+        },
+    );
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
 }
 
