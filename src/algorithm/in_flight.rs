@@ -264,7 +264,7 @@ impl Scripted for InFlight {
             .with(|member| {
                 member.in_flight = true;
                 member.per_request = true;
-                member.refunds = false;
+                member.keeps_refunds = true;
             })
     }
 

@@ -112,7 +112,7 @@ where
         let mut script = T::Rule::script();
         if T::IS_A_QUEUE {
             script = script.charged_last().with(|member| {
-                member.refunds = false;
+                member.keeps_refunds = true;
                 member.withdraws = true;
             });
         }

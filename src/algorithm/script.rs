@@ -1,7 +1,5 @@
 //! The script of an algorithm, for stores that run scripts.
 
-use std::borrow::Cow;
-
 use crate::clock::Timestamp;
 
 use super::{KeyLimit, Policy, settled::MAX_HELD_AT_MOST_MICROS};
@@ -129,7 +127,7 @@ pub trait Scripted: KeyLimit {
 /// How long a state may need to recover: twice what the policy says, since a window slides. A year,
 /// if it says nothing.
 pub(super) fn matters_for_micros(policy: &Policy) -> u64 {
-    match 2 * policy.window_micros() {
+    match policy.window_micros().saturating_mul(2) {
         0 => A_YEAR_MICROS,
         micros => micros.min(MAX_HELD_AT_MOST_MICROS),
     }
@@ -138,7 +136,7 @@ pub(super) fn matters_for_micros(policy: &Policy) -> u64 {
 const A_YEAR_MICROS: u64 = 31_622_400_000_000;
 
 /// The names of numbers, in their order.
-pub(crate) type Names = Cow<'static, [&'static str]>;
+pub(crate) type Names = &'static [&'static str];
 
 /// What Redis runs for an algorithm: one member, or those of a tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,16 +145,16 @@ pub struct Script {
 }
 
 /// The script of an algorithm that is no tuple: a function, and what its numbers are called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) function: &'static str,
     pub(crate) source: &'static str,
     pub(crate) parameters: Names,
     pub(crate) state: Names,
     /// The numbers that it replies where nothing was charged, if it keeps a list beside its state.
-    pub(crate) told: Option<Names>,
-    /// Whether units can be given back.
-    pub(crate) refunds: bool,
+    pub(crate) told: Names,
+    /// Whether units are never given back.
+    pub(crate) keeps_refunds: bool,
     /// Whether a request that is dropped before its turn gives it back.
     pub(crate) withdraws: bool,
     /// Whether its units are held, and settled later.
@@ -180,17 +178,7 @@ impl Script {
         let member = Member {
             function,
             source,
-            parameters: Names::default(),
-            state: Names::default(),
-            told: None,
-            refunds: true,
-            withdraws: false,
-            settled: false,
-            holds_parts: false,
-            per_request: false,
-            in_flight: false,
-            in_shadow: false,
-            charged_last: false,
+            ..Member::default()
         };
         Self {
             members: vec![member],
@@ -200,13 +188,13 @@ impl Script {
     /// Names its parameters.
     #[must_use]
     pub fn parameters(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.parameters = names.into())
+        self.with(|member| member.parameters = names)
     }
 
     /// Names the numbers of its state.
     #[must_use]
     pub fn state(self, names: &'static [&'static str]) -> Self {
-        self.with(|member| member.state = names.into())
+        self.with(|member| member.state = names)
     }
 
     /// The same script, but where a request is charged to several keys, in several slots of a
@@ -223,7 +211,7 @@ impl Script {
     /// Keeps a list under a key of its own. It is two functions: the one that only asks has the
     /// name of the other with `_ask` behind it, is called before, and replies these numbers too.
     pub(super) fn with_list(self, told: &'static [&'static str]) -> Self {
-        self.with(|member| member.told = Some(told.into()))
+        self.with(|member| member.told = told)
     }
 
     pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {
@@ -244,9 +232,9 @@ impl Script {
 }
 
 impl Member {
-    /// How many numbers it replies where nothing was charged, beside its state.
-    pub(crate) fn told(&self) -> usize {
-        self.told.as_ref().map_or(0, |told| told.len())
+    /// Whether it keeps a list under a key of its own.
+    pub(crate) fn has_list(&self) -> bool {
+        !self.told.is_empty()
     }
 }
 

@@ -200,8 +200,10 @@ impl<'a> Units<'a> {
             match self {
                 Self::Cost(cost) => units(cost),
                 Self::Debit(debit) if !member.in_flight => units(debit),
-                Self::Refund(refund) if member.refunds => -units(refund),
-                Self::TakenBack(cost, _) if was_charged && (member.refunds || member.withdraws) => {
+                Self::Refund(refund) if !member.keeps_refunds => -units(refund),
+                Self::TakenBack(cost, _)
+                    if was_charged && (!member.keeps_refunds || member.withdraws) =>
+                {
                     -units(cost)
                 }
                 Self::Settled(of) if was_charged && member.settled => units(of.spent),

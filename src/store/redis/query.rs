@@ -125,7 +125,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         match change {
             Change::Refund(0) | Change::Debit(0) => None,
             Change::Refund(cost) => {
-                let has_refunds = |query: &KeyQuery| query.scripts.has(|member| member.refunds);
+                let has_refunds =
+                    |query: &KeyQuery| query.scripts.has(|member| !member.keeps_refunds);
                 self.written(Units::Refund(cost), has_refunds)
             }
             Change::Debit(units) => self.written(Units::Debit(units), |_| true),

@@ -23,7 +23,7 @@ pub(super) fn has_tail(answer: &Bytes) -> bool {
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
     let members = script.members();
     let states: usize = members.iter().map(|member| member.state.len()).sum();
-    let told: usize = members.iter().map(|member| member.told()).sum();
+    let told: usize = members.iter().map(|member| member.told.len()).sum();
     let told = if charge.first() == Some(&CHARGED) {
         0
     } else {
@@ -109,7 +109,7 @@ impl Replies {
         let mut fitting = numbers.next()?;
         let mut told = Vec::new();
         for member in limits.iter().flat_map(|limit| limit.members()) {
-            told.push(numbers.read(if tells { member.told() } else { 0 })?);
+            told.push(numbers.read(if tells { member.told.len() } else { 0 })?);
         }
         let mut told = told.into_iter();
         let of_limit = |_| Some((numbers.next()?, numbers.next()?));

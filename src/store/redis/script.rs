@@ -56,7 +56,7 @@ struct Limit<'a> {
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
     let names = |member: &Member| {
         let held = if hold(limits) { 11 } else { 0 };
-        7 + held + member.parameters.len() + member.state.len() + member.told()
+        7 + held + member.parameters.len() + member.state.len() + member.told.len()
     };
     let members = limits.iter().flat_map(Script::members);
     members.map(names).sum::<usize>() <= MAX_NAMES
@@ -77,7 +77,7 @@ pub(super) fn text(limits: &[Script], holds: bool) -> String {
         let of_state = key;
         let members = script.members().iter().map(|member| {
             number += 1;
-            let list = member.told.is_some().then(|| {
+            let list = member.has_list().then(|| {
                 key += 1;
                 key
             });
@@ -366,7 +366,7 @@ impl Named<'_> {
 
     /// Its cost and its numbers, in the order of the arguments.
     fn arguments(&self) -> Vec<String> {
-        let own = [vec![self.name("cost")], self.names(&self.member.parameters)];
+        let own = [vec![self.name("cost")], self.names(self.member.parameters)];
         [own.concat(), self.process()].concat()
     }
 
@@ -380,17 +380,17 @@ impl Named<'_> {
     }
 
     fn state(&self) -> Vec<String> {
-        self.names(&self.member.state)
+        self.names(self.member.state)
     }
 
     fn told(&self) -> Vec<String> {
-        self.names(self.member.told.as_deref().unwrap_or_default())
+        self.names(self.member.told)
     }
 
     /// A call of its function, with these arguments before the numbers, and this state.
     fn call(&self, ask: &str, before: &str, state: &[String]) -> String {
         let mut arguments = vec![before.to_owned()];
-        arguments.extend(self.names(&self.member.parameters));
+        arguments.extend(self.names(self.member.parameters));
         arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
         arguments.extend_from_slice(state);

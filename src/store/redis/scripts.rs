@@ -70,7 +70,7 @@ impl Scripts {
         let layout: Vec<_> = (script.members().iter())
             .map(|member| member.function)
             .collect();
-        let keep_lists = (script.members().iter()).filter(|member| member.told.is_some());
+        let keep_lists = (script.members().iter()).filter(|member| member.has_list());
         let limits = vec![script.clone()];
         let holds = hold(&limits);
         Self {
