@@ -89,13 +89,3 @@ fn scripts_that_do_the_same_are_one() {
     assert_eq!(text_of::<Gcra>(), bucket);
     assert_eq!(text_of::<PerRequest<TokenBucket>>(), bucket);
 }
-
-#[test]
-fn one_that_does_not_hold_has_another_that_does_for_what_others_hold() {
-    let held = text(&[TokenBucket::script()], true);
-    assert_ne!(held, text_of::<TokenBucket>());
-    assert_eq!(
-        text_of::<Settled<TokenBucket>>().lines().count() - 4,
-        held.lines().count()
-    );
-}
