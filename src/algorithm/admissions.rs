@@ -1,9 +1,6 @@
 //! The state of the log: what was admitted, and when.
 
-use std::collections::VecDeque;
-
-/// How many entries are looked at one by one, before a binary search.
-const MAX_LINEAR: usize = 4;
+use std::{collections::VecDeque, iter};
 
 /// What was admitted, oldest first.
 ///
@@ -83,42 +80,31 @@ impl Admissions {
 
     /// Reads the numbers of a log that was [written](Self::write), if they make sense.
     pub(super) fn read(numbers: &[u64]) -> Option<Self> {
-        let (&[forgotten, total, slot, first_total, stamp], entries) =
-            numbers.split_first_chunk()?;
+        let (&[forgotten, total, slot, first_total, stamp], rest) = numbers.split_first_chunk()?;
+        let (rest, []) = rest.as_chunks() else {
+            return None;
+        };
         let first = Entry {
             slot,
             total: first_total,
         };
-        let is_empty = total == forgotten;
-        let is_first = forgotten <= first_total && (is_empty || forgotten < first_total);
-        if !(is_first && first_total <= total && slot <= stamp) {
-            return None;
-        }
-        let (entries, []) = entries.as_chunks() else {
-            return None;
-        };
-        let mut between = VecDeque::new();
-        let mut before = first;
-        for &[slot, total_of_this] in entries {
-            let entry = Entry {
-                slot,
-                total: total_of_this,
-            };
-            let is_in_order = before.slot <= slot && before.total < entry.total;
-            if !(is_in_order && slot <= stamp && entry.total < total) {
-                return None;
-            }
-            between.push_back(entry);
-            before = entry;
-        }
-        let between = (!between.is_empty()).then(|| Box::new(between));
-        Some(Self {
+        let between: VecDeque<_> = (rest.iter())
+            .map(|&[slot, total]| Entry { slot, total })
+            .collect();
+        let log = Self {
             stamp,
             forgotten,
             total,
             first,
-            between,
-        })
+            between: (!between.is_empty()).then(|| Box::new(between)),
+        };
+        let is_one = log.between.is_none() && log.has_one();
+        let last = (!is_one).then(|| log.last());
+        let between = log.between().into_iter().flatten().copied();
+        let entries = iter::once(first).chain(between).chain(last);
+        let is_in_order = entries.is_sorted_by(|a, b| a.slot <= b.slot && a.total < b.total);
+        let has_first = forgotten < first_total || forgotten == first_total && is_one;
+        (is_in_order && has_first && slot <= stamp).then_some(log)
     }
 
     /// All entries, if all of them still count.
@@ -130,11 +116,6 @@ impl Admissions {
             units: self.total - self.forgotten,
             first_slot: self.first.slot,
         }
-    }
-
-    /// A log of one entry, in the slot of the last: the units of all that still count.
-    pub(super) fn in_one_entry(&self, counted: &Counted) -> Self {
-        Self::of_one_entry(self.stamp, counted.units)
     }
 
     /// A log of one entry.
@@ -164,25 +145,16 @@ impl Admissions {
                 first_slot: self.stamp,
             };
         }
-        let (mut over, mut before, mut first_slot) = (1, self.first.total, last.slot);
+        let (mut over, mut before, mut first_slot) = (0, self.first.total, last.slot);
         if let Some(between) = self.between() {
-            while let Some(entry) = between.get(over - 1) {
-                if !is_over(entry) {
-                    first_slot = entry.slot;
-                    break;
-                }
-                if over == MAX_LINEAR {
-                    over = between.partition_point(is_over) + 1;
-                    before = between[over - 2].total;
-                    first_slot = between.get(over - 1).map_or(last.slot, |entry| entry.slot);
-                    break;
-                }
-                before = entry.total;
-                over += 1;
-            }
+            over = between.partition_point(is_over);
+            before = over
+                .checked_sub(1)
+                .map_or(before, |last| between[last].total);
+            first_slot = between.get(over).map_or(first_slot, |entry| entry.slot);
         }
         Counted {
-            over,
+            over: 1 + over,
             before,
             units: self.total - before,
             first_slot,
@@ -199,23 +171,17 @@ impl Admissions {
 
     fn forget_first(&mut self, counted: &Counted) {
         self.forgotten = counted.before;
-        let last = self.last();
-        let next = self.between.as_deref_mut().and_then(|between| {
-            let next = between.get(counted.over - 1).copied();
-            if counted.over <= MAX_LINEAR {
-                for _ in 0..counted.over {
-                    between.pop_front();
-                }
-            } else {
-                between.drain(..counted.over.min(between.len()));
-            }
+        self.first = self.last();
+        if let Some(between) = &mut self.between {
+            // The first entry that counts goes from the list to its own field.
+            let gone = counted.over.min(between.len());
+            let next = between.drain(..gone).nth(counted.over - 1);
+            self.first = next.unwrap_or(self.first);
             // Half of the room stays, so that the list need not grow again at once.
             if between.capacity() > MIN_ROOM && between.len() < between.capacity() / SPARSE {
                 between.shrink_to(between.capacity() / 2);
             }
-            next
-        });
-        self.first = next.unwrap_or(last);
+        }
     }
 
     /// Adds what was admitted in this slot, and drops what no longer counts in it.
@@ -230,14 +196,11 @@ impl Admissions {
                 self.first.total = total;
             }
         } else if !self.has_one() {
-            self.push(self.last());
+            let last = self.last();
+            self.between.get_or_insert_default().push_back(last);
         }
         self.stamp = slot;
         self.total = total;
-    }
-
-    fn push(&mut self, entry: Entry) {
-        self.between.get_or_insert_default().push_back(entry);
     }
 
     /// How many entries the list has room for.
@@ -259,14 +222,16 @@ impl Admissions {
     /// The slot of the unit with this number, of those that count.
     #[inline]
     pub(super) fn slot_of_unit(&self, counted: &Counted, number: u64) -> u64 {
-        let total = counted.before + number;
-        if counted.over == 0 && total <= self.first.total {
-            return self.first.slot;
+        match number {
+            1 => counted.first_slot,
+            _ => self.slot_of_total(counted.before + number),
         }
-        self.slot_of_total(total)
     }
 
     fn slot_of_total(&self, total: u64) -> u64 {
+        if total <= self.first.total {
+            return self.first.slot;
+        }
         let between = self
             .between()
             .and_then(|between| between.get(between.partition_point(|entry| entry.total < total)));
@@ -294,23 +259,6 @@ pub(super) struct Counted {
     pub(super) units: u64,
     /// The slot of the first of them, if there is any.
     pub(super) first_slot: u64,
-}
-
-impl Counted {
-    /// The entries that count once so many units were added in this slot.
-    #[inline]
-    pub(super) fn with(&self, units: u64, slot: u64) -> Self {
-        Self {
-            over: 0,
-            before: self.before,
-            units: self.units.saturating_add(units),
-            first_slot: if self.units == 0 {
-                slot
-            } else {
-                self.first_slot
-            },
-        }
-    }
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Gcra {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("gcra", quota, quota.units()).map(Self)
+        DebtBucket::new("gcra", quota).map(Self)
     }
 
     /// How many units may arrive at once.
@@ -104,7 +104,7 @@ impl Gcra {
     ///
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
+        self.0.with_burst(units).map(Self)
     }
 
     /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
@@ -135,7 +135,7 @@ impl Gcra {
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
     }
 }

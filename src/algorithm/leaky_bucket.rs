@@ -68,7 +68,7 @@ impl LeakyBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("leaky-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("leaky-bucket", quota).map(Self)
     }
 
     /// How many units the bucket holds.
@@ -89,7 +89,7 @@ impl LeakyBucket {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
+        self.0.with_burst(units).map(Self)
     }
 
     /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
@@ -127,8 +127,8 @@ impl LeakyBucket {
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
     }
 }
 
@@ -219,7 +219,7 @@ impl LeakyBucketQueue {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
+        self.0.with_burst(units).map(Self)
     }
 }
 

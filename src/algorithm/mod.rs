@@ -55,8 +55,6 @@
 //!
 #![doc = include_str!("../docs/pictures/algorithms.md")]
 
-use std::time::Duration;
-
 use crate::clock::Timestamp;
 
 mod additive;
@@ -81,7 +79,6 @@ mod sliding_window;
 mod token_bucket;
 mod tuple;
 mod wait_at_most;
-mod word;
 
 pub(crate) use crate::decision::LazyStatus;
 pub use crate::decision::{Judgement, Status};
@@ -233,16 +230,6 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
             self.debit(state, cost.into(), now);
         }
         (admitted, self.lazy_status(state, cost, admitted, now))
-    }
-
-    /// How long the admitted request must be delayed.
-    #[doc(hidden)]
-    #[inline]
-    fn delay(&self, status: &LazyStatus) -> Duration {
-        match status {
-            LazyStatus::Known(status) => Duration::from_micros(status.delay_micros),
-            LazyStatus::Lazy { .. } => Duration::ZERO,
-        }
     }
 
     /// Gives back the turn of a request that was dropped while it was delayed, if that does not

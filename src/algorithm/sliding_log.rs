@@ -3,7 +3,6 @@
 use crate::{
     algorithm::{Policy, log::Log},
     error::ConfigError,
-    policy::Span,
     quota::Quota,
 };
 
@@ -82,8 +81,7 @@ impl SlidingLog {
     /// The quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
         let period = quota.period_micros();
-        let policy = Policy::of_quota("sliding-log", quota, "", quota.units(), period)
-            .of_shape(format_args!("sliding-log-{}", Span(period)));
+        let policy = Policy::of_window("sliding-log", quota, "");
         Log::new(policy, quota, 1, period).map(Self)
     }
 

@@ -87,7 +87,7 @@ impl TokenBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("token-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("token-bucket", quota).map(Self)
     }
 
     /// How many tokens the bucket holds when it is full.
@@ -108,7 +108,7 @@ impl TokenBucket {
     ///
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
+        self.0.with_burst(units).map(Self)
     }
 
     /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
@@ -139,7 +139,7 @@ impl TokenBucket {
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
+    pub const fn settled(self) -> super::Settled<Self> {
+        super::Settled::new(self)
     }
 }
