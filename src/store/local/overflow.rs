@@ -97,17 +97,9 @@ impl<S> Overflow<S> {
 
     /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a
     /// subscriber may be slow, or ask the same store.
-    #[inline]
     pub(super) fn warn_once_if_used(&self) {
-        if self.decisions() > 0 && !self.has_warned.load(Ordering::Relaxed) {
-            self.warn();
-        }
-    }
-
-    #[cold]
-    fn warn(&self) {
         // Before the event: a subscriber that asks the same store comes here again.
-        if !self.has_warned.swap(true, Ordering::Relaxed) {
+        if self.decisions() > 0 && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: "tollgate::local_store",
                 "the store is full of live keys: new keys share one bucket; raise `max_keys` if they are real callers"

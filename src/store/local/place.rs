@@ -15,7 +15,7 @@ use super::{
 /// The state of a key, under its locks. The locks come first, so that they are released before
 /// anything is dropped.
 pub(super) enum Place<'a, K, S> {
-    /// That of the key's entry. A sweep may be due afterwards, if a cost is decided about.
+    /// That of the key's entry. A sweep may be due afterwards.
     Entry {
         state: MappedMutexGuard<'a, S>,
         sweep_is_due: bool,
@@ -49,12 +49,11 @@ pub(super) enum Place<'a, K, S> {
 pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
     shard: MutexGuard<'a, Shard<K, S>>,
     (hash, key): (u64, &Q),
-    brings_a_sweep: bool,
 ) -> Result<Place<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
     let mut sweep_is_due = false;
     let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
         let found = entries.find_mut(hash, is(key));
-        sweep_is_due = brings_a_sweep && found.is_some() && sweep.is_due();
+        sweep_is_due = found.is_some() && sweep.is_due();
         found
     })?;
     Ok(Place::Entry {

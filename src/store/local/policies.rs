@@ -10,7 +10,7 @@ use crate::{
     store::append_only::AppendOnlyMap,
 };
 
-use super::{Usage, table::Table};
+use super::{Usage, buckets::Tables, table::Table};
 
 /// At this many policies a warning is logged: so many are made up from requests, not written down.
 const MANY: usize = 1_000;
@@ -27,9 +27,9 @@ struct PolicyTable<K, S> {
     table: Table<K, S>,
 }
 
-impl<K, S> Policies<K, S> {
+impl<K, S> Tables for Policies<K, S> {
     /// No tables yet, each of which will be for so many keys.
-    pub(super) fn new(max_keys: usize) -> Self {
+    fn new(max_keys: usize) -> Self {
         Self {
             all: AppendOnlyMap::new(),
             count: AtomicUsize::new(0),
@@ -37,16 +37,15 @@ impl<K, S> Policies<K, S> {
         }
     }
 
-    /// How full the tables are.
-    pub(super) fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
+    fn add_to(&self, usage: &mut Usage) {
         self.all.for_each(|policy| {
-            usage.keys += policy.table.keys();
-            usage.overflow_decisions += policy.table.overflow_decisions();
+            usage.keys += policy.table.shards.keys();
+            usage.overflow_decisions += policy.table.overflow.decisions();
         });
-        usage
     }
+}
 
+impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {

@@ -3,8 +3,6 @@
 //! The locks are taken in the order of the list, and for each key the shard's before the overflow
 //! bucket's. So no two threads deadlock.
 
-use std::borrow::Cow;
-
 use arrayvec::ArrayVec;
 
 use crate::{
@@ -16,21 +14,15 @@ use crate::{
 };
 
 use super::{
-    LocalBuckets, Usage,
-    buckets::Tables,
-    deferred_drop::DeferredDrops,
-    overflow::Now,
-    place::Place,
-    policies::Policies,
-    table::{Table, Wanted},
+    LocalBuckets, Usage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
+    place::Place, policies::Policies, table::Table,
 };
 
 /// One of several limits that decide together, and its key.
 pub(super) struct Member<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    /// None once the state is locked.
-    key: Option<Cow<'a, K>>,
+    key: &'a K,
     place: Option<Place<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
@@ -91,11 +83,11 @@ impl Drop for Locked<'_, '_> {
 }
 
 impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
-    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: Cow<'a, K>) -> Self {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a K) -> Self {
         Self {
             limit,
             table,
-            key: Some(key),
+            key,
             place: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
@@ -111,9 +103,8 @@ impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
 
 impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
-        let wanted = Wanted::room_for(self.limit, cost, now);
-        let (table, drops) = (self.table, &mut self.drops);
-        self.place = (self.key.take()).map(|key| table.place_of(key, wanted, drops));
+        let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
+        self.place = Some(table.place_of(limit, self.key, (Some(cost), now), drops));
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
@@ -167,9 +158,9 @@ macro_rules! each_of {
             ) -> Verdict<Self::Snapshot> {
                 let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
                 let mut members = ($(
-                    keys.$place.map(|key| {
+                    keys.$place.as_ref().map(|key| {
                         let limit = &limits.$place;
-                        Member::new(limit, tables.$place.table(limit), Cow::Owned(key))
+                        Member::new(limit, tables.$place.table(limit), key)
                     }),
                 )+);
                 let admitted = {
@@ -208,12 +199,8 @@ macro_rules! each_of {
                 ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
             }
 
-            fn usage(&self) -> Usage {
-                let places = [$(self.$place.usage()),+];
-                Usage {
-                    keys: places.iter().map(|usage| usage.keys).sum(),
-                    overflow_decisions: places.iter().map(|usage| usage.overflow_decisions).sum(),
-                }
+            fn add_to(&self, usage: &mut Usage) {
+                $(self.$place.add_to(usage);)+
             }
         }
     };
