@@ -1,23 +1,20 @@
 //! The state of the log: what was admitted, and when.
 
-use std::{collections::VecDeque, iter};
+use std::collections::VecDeque;
 
 /// What was admitted, oldest first.
 ///
-/// The first entry and the last are fields, and most logs have no others: so a decision mostly
-/// looks nowhere else.
+/// The last entry is in fields of its own: a log of one entry needs no other memory.
 #[derive(Debug, Clone)]
 pub struct Admissions {
     /// The slot that the log was last written in: that of the last entry, if there is one.
     pub(super) stamp: u64,
-    /// The running total before the first entry; the same as `total` if there is no entry.
-    forgotten: u64,
     /// The running total: that of the last entry.
     total: u64,
-    /// It is also the last one, if its running total is `total`.
-    first: Entry,
-    #[expect(clippy::box_collection, reason = "a word, where most logs need none")]
-    between: Option<Box<VecDeque<Entry>>>,
+    /// The running total before the first entry; the same as `total` if there is no entry.
+    forgotten: u64,
+    /// The entries before the last.
+    earlier: VecDeque<Entry>,
 }
 
 /// A list with room for no more entries is not shrunk.
@@ -29,12 +26,17 @@ impl Admissions {
     /// No entries, in a log that was last written in this slot.
     #[inline]
     pub(super) fn since(slot: u64) -> Self {
+        Self::of_one_entry(slot, 0)
+    }
+
+    /// A log of one entry; of none, if it has no units.
+    #[inline]
+    pub(super) fn of_one_entry(slot: u64, units: u64) -> Self {
         Self {
             stamp: slot,
+            total: units,
             forgotten: 0,
-            total: 0,
-            first: Entry { slot, total: 0 },
-            between: None,
+            earlier: VecDeque::new(),
         }
     }
 
@@ -52,135 +54,96 @@ impl Admissions {
         }
     }
 
-    #[inline]
-    fn has_one(&self) -> bool {
-        self.first.total == self.total
-    }
-
-    #[inline]
-    fn between(&self) -> Option<&VecDeque<Entry>> {
-        self.between.as_deref()
-    }
-
     /// Calls `tell` with what is forgotten, the total, the first entry and the slot of the last;
     /// then with each entry between those. Totals are told as if nothing were forgotten.
     pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
         let told = |total: u64| total - self.forgotten;
-        let between = self.between().into_iter().flatten();
-        let numbers = [
+        let mut earlier = self.earlier.iter().copied();
+        let first = earlier.next().unwrap_or(self.last());
+        let state = [
             0,
             told(self.total),
-            self.first.slot,
-            told(self.first.total),
+            first.slot,
+            told(first.total),
             self.stamp,
         ];
-        let entries = between.flat_map(|entry| [entry.slot, told(entry.total)]);
-        numbers.into_iter().chain(entries).for_each(tell);
+        let entries = earlier.flat_map(|entry| [entry.slot, told(entry.total)]);
+        state.into_iter().chain(entries).for_each(tell);
     }
 
     /// Reads the numbers of a log that was [written](Self::write), if they make sense.
     pub(super) fn read(numbers: &[u64]) -> Option<Self> {
-        let (&[forgotten, total, slot, first_total, stamp], rest) = numbers.split_first_chunk()?;
-        let (rest, []) = rest.as_chunks() else {
+        let (&[forgotten, total, slot, first_total, stamp], between) =
+            numbers.split_first_chunk()?;
+        let (between, []) = between.as_chunks() else {
             return None;
         };
-        let first = Entry {
-            slot,
-            total: first_total,
-        };
-        let between: VecDeque<_> = (rest.iter())
-            .map(|&[slot, total]| Entry { slot, total })
-            .collect();
-        let log = Self {
-            stamp,
+        let mut log = Self {
             forgotten,
-            total,
-            first,
-            between: (!between.is_empty()).then(|| Box::new(between)),
+            ..Self::of_one_entry(stamp, total)
         };
-        let is_one = log.between.is_none() && log.has_one();
-        let last = (!is_one).then(|| log.last());
-        let between = log.between().into_iter().flatten().copied();
-        let entries = iter::once(first).chain(between).chain(last);
+        if first_total < total || !between.is_empty() {
+            let entries = [[slot, first_total]]
+                .into_iter()
+                .chain(between.iter().copied());
+            log.earlier = entries.map(|[slot, total]| Entry { slot, total }).collect();
+        }
+        let entries = log.earlier.iter().copied().chain([log.last()]);
         let is_in_order = entries.is_sorted_by(|a, b| a.slot <= b.slot && a.total < b.total);
-        let has_first = forgotten < first_total || forgotten == first_total && is_one;
-        (is_in_order && has_first && slot <= stamp).then_some(log)
+        let counts = forgotten < first_total || forgotten == total && log.earlier.is_empty();
+        (is_in_order && counts && first_total <= total && slot <= stamp).then_some(log)
     }
 
     /// All entries, if all of them still count.
     #[inline]
     pub(super) fn all(&self) -> Counted {
-        Counted {
-            over: 0,
-            before: self.forgotten,
-            units: self.total - self.forgotten,
-            first_slot: self.first.slot,
-        }
+        self.after(0, self.forgotten)
     }
 
-    /// A log of one entry.
-    pub(super) fn of_one_entry(slot: u64, units: u64) -> Self {
-        let mut one = Self::since(slot);
-        (one.total, one.first.total) = (units, units);
-        one
+    /// The entries after so many of the earlier ones, which reach to this total.
+    #[inline]
+    fn after(&self, over: usize, before: u64) -> Counted {
+        Counted {
+            over,
+            before,
+            units: self.total - before,
+            first_slot: self
+                .earlier
+                .get(over)
+                .map_or(self.stamp, |entry| entry.slot),
+        }
     }
 
     /// The entries that are not over: mostly all but a few of the first.
     #[inline]
     pub(super) fn counted(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
-        if self.is_empty() || !is_over(&self.first) {
-            return self.all();
+        if self.is_empty() || is_over(&self.last()) {
+            return self.after(self.earlier.len(), self.total);
         }
-        self.counted_after_the_first(is_over)
-    }
-
-    /// The same where the first entry is over.
-    fn counted_after_the_first(&self, is_over: impl Fn(&Entry) -> bool) -> Counted {
-        let last = self.last();
-        if is_over(&last) {
-            return Counted {
-                over: usize::MAX,
-                before: self.total,
-                units: 0,
-                first_slot: self.stamp,
-            };
-        }
-        let (mut over, mut before, mut first_slot) = (0, self.first.total, last.slot);
-        if let Some(between) = self.between() {
-            over = between.partition_point(is_over);
-            before = over
-                .checked_sub(1)
-                .map_or(before, |last| between[last].total);
-            first_slot = between.get(over).map_or(first_slot, |entry| entry.slot);
-        }
-        Counted {
-            over: 1 + over,
-            before,
-            units: self.total - before,
-            first_slot,
+        match self.earlier.front() {
+            Some(first) if is_over(first) => {
+                let over = self.earlier.partition_point(is_over);
+                self.after(over, self.earlier[over - 1].total)
+            }
+            _ => self.all(),
         }
     }
 
     /// Drops the entries that no longer count.
     #[inline]
     pub(super) fn forget(&mut self, counted: &Counted) {
+        self.forgotten = counted.before;
         if counted.over > 0 {
-            self.forget_first(counted);
+            self.forget_first(counted.over);
         }
     }
 
-    fn forget_first(&mut self, counted: &Counted) {
-        self.forgotten = counted.before;
-        self.first = self.last();
-        if let Some(between) = &mut self.between {
-            // The first entry that counts goes from the list to its own field.
-            let gone = counted.over.min(between.len());
-            let next = between.drain(..gone).nth(counted.over - 1);
-            self.first = next.unwrap_or(self.first);
-            // Half of the room stays, so that the list need not grow again at once.
-            if between.capacity() > MIN_ROOM && between.len() < between.capacity() / SPARSE {
-                between.shrink_to(between.capacity() / 2);
-            }
+    fn forget_first(&mut self, over: usize) {
+        let earlier = &mut self.earlier;
+        earlier.drain(..over);
+        // Half of the room stays, so that the list need not grow again at once.
+        if earlier.capacity() > MIN_ROOM && earlier.len() < earlier.capacity() / SPARSE {
+            earlier.shrink_to(earlier.capacity() / 2);
         }
     }
 
@@ -188,27 +151,11 @@ impl Admissions {
     #[inline]
     pub(super) fn append(&mut self, counted: &Counted, units: u64, slot: u64) {
         self.forget(counted);
-        let total = self.total.saturating_add(units);
-        if self.is_empty() {
-            self.first = Entry { slot, total };
-        } else if self.stamp == slot {
-            if self.has_one() {
-                self.first.total = total;
-            }
-        } else if !self.has_one() {
-            let last = self.last();
-            self.between.get_or_insert_default().push_back(last);
+        if !self.is_empty() && self.stamp != slot {
+            self.earlier.push_back(self.last());
         }
         self.stamp = slot;
-        self.total = total;
-    }
-
-    /// How many entries the list has room for.
-    #[cfg(test)]
-    fn room(&self) -> usize {
-        self.between
-            .as_deref()
-            .map_or(0, |between| between.capacity())
+        self.total = self.total.saturating_add(units);
     }
 
     /// Takes so many of the oldest units out again, of those that are not forgotten.
@@ -229,13 +176,8 @@ impl Admissions {
     }
 
     fn slot_of_total(&self, total: u64) -> u64 {
-        if total <= self.first.total {
-            return self.first.slot;
-        }
-        let between = self
-            .between()
-            .and_then(|between| between.get(between.partition_point(|entry| entry.total < total)));
-        between.map_or(self.stamp, |entry| entry.slot)
+        let before = self.earlier.partition_point(|entry| entry.total < total);
+        (self.earlier.get(before)).map_or(self.stamp, |entry| entry.slot)
     }
 }
 
@@ -252,10 +194,10 @@ pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
 
 /// The entries that still count.
 pub(super) struct Counted {
-    /// How many entries before them do not; more than there are if none counts.
-    pub(super) over: usize,
+    /// How many of the earlier ones do not.
+    over: usize,
     /// The running total before them.
-    pub(super) before: u64,
+    before: u64,
     pub(super) units: u64,
     /// The slot of the first of them, if there is any.
     pub(super) first_slot: u64,

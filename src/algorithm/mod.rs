@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 24 bytes |
 //! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
-//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes for two, and 16 to 32 per further admission |
-//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 48 bytes for two, and 16 to 32 per further sub-counter |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 56 bytes for one, and 16 to 32 per further admission |
+//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 56 bytes for one, and 16 to 32 per further sub-counter |
 //! | the same, without that delay | [`SlidingBuckets`] | 2n at worst; n in P − precision | the same |
 //! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 24 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
@@ -60,6 +60,7 @@ use crate::clock::Timestamp;
 mod additive;
 mod admissions;
 mod debt_bucket;
+mod door;
 mod fixed_window;
 mod gcra;
 mod in_flight;

@@ -23,8 +23,8 @@ use super::{
 /// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of
 ///   it in the sub-counter that was just dropped). With `strict`, n in any span of a period, and
 ///   room comes back at worst one precision late.
-/// - **Memory**: 48 bytes per key, enough for two sub-counters in which something was admitted.
-///   Further ones take 32 bytes more, and 16 to 32 for each.
+/// - **Memory**: 56 bytes per key, enough for one sub-counter in which something was admitted.
+///   Further ones take 16 to 32 for each, and no less than 64.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///
 /// ![Ten a second in steps of a tenth][sliding_buckets]
