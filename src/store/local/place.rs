@@ -28,13 +28,12 @@ pub(super) enum Place<'a, K, S> {
         key: K,
         state: S,
     },
-    /// That of the overflow bucket, or a fresh one for it. The shard stays locked, so that nobody
+    /// That of the overflow bucket. The shard stays locked, so that nobody
     /// gives the key an entry meanwhile.
     Shared {
-        bucket: MutexGuard<'a, Option<S>>,
+        bucket: MappedMutexGuard<'a, S>,
         #[expect(dead_code, reason = "it is held, not read")]
         shard: MutexGuard<'a, Shard<K, S>>,
-        fresh: S,
     },
     /// A fresh one, which is charged nothing. The shard stays locked, so that several keys are seen
     /// at one instant.
@@ -68,7 +67,7 @@ impl<K: Key, S> Place<'_, K, S> {
         match self {
             Self::Entry { state, .. } => state,
             Self::New { state, .. } | Self::Fresh { state, .. } => state,
-            Self::Shared { bucket, fresh, .. } => bucket.as_mut().unwrap_or(fresh),
+            Self::Shared { bucket, .. } => bucket,
         }
     }
 
@@ -99,19 +98,8 @@ impl<K: Key, S> Place<'_, K, S> {
             Self::New { key, state, .. } => {
                 drops.entry((key, state));
             }
-            Self::Shared {
-                mut bucket, fresh, ..
-            } => match is_charged {
-                true if bucket.is_none() => {
-                    *bucket = Some(fresh);
-                    overflow.is_charged_now();
-                }
-                true => {
-                    overflow.is_charged_now();
-                    drops.state(fresh);
-                }
-                false => drops.state(fresh),
-            },
+            Self::Shared { .. } if is_charged => overflow.is_charged_now(),
+            Self::Shared { .. } => {}
             Self::Fresh { state, .. } => drops.state(state),
         }
         false

@@ -17,14 +17,9 @@ const MANY: usize = 1_000;
 
 /// The tables of a store: one for each policy that was ever used with it.
 pub struct Policies<K, S> {
-    all: AppendOnlyMap<PolicyId, PolicyTable<K, S>>,
+    all: AppendOnlyMap<PolicyId, Table<K, S>>,
     count: AtomicUsize,
     max_keys: usize,
-}
-
-struct PolicyTable<K, S> {
-    id: PolicyId,
-    table: Table<K, S>,
 }
 
 impl<K, S> Tables for Policies<K, S> {
@@ -38,9 +33,9 @@ impl<K, S> Tables for Policies<K, S> {
     }
 
     fn add_to(&self, usage: &mut Usage) {
-        self.all.for_each(|policy| {
-            usage.keys += policy.table.shards.keys();
-            usage.overflow_decisions += policy.table.overflow.decisions();
+        self.all.for_each(|table| {
+            usage.keys += table.shards.keys();
+            usage.overflow_decisions += table.overflow.decisions();
         });
     }
 }
@@ -49,7 +44,7 @@ impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {
-            Some(policy) if policy.id == algorithm.policy_id() => &policy.table,
+            Some((id, table)) if *id == algorithm.policy_id() => table,
             _ => self.find(algorithm),
         }
     }
@@ -57,12 +52,9 @@ impl<K, S> Policies<K, S> {
     fn find<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         let id = algorithm.policy_id();
         let number = Cell::new(0);
-        let policy = self.all.get_or_add((id, id.as_u64()), || {
+        let table = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
-            PolicyTable {
-                id,
-                table: Table::new(self.max_keys),
-            }
+            Table::new(self.max_keys)
         });
         // What is called here may ask this store.
         if number.get() == MANY {
@@ -73,6 +65,6 @@ impl<K, S> Policies<K, S> {
                  under which it stays one, and make none up from requests"
             );
         }
-        &policy.table
+        table
     }
 }

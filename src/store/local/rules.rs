@@ -88,7 +88,7 @@ fn decide_several(
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };
     let snapshots =
-        (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot()?)));
+        (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));
     Verdict {
         admitted,
         snapshot: RuleSnapshot::several(Arc::clone(limits), snapshots),

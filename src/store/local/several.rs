@@ -26,7 +26,8 @@ pub(super) struct Member<'a, A: KeyLimit, K: Key> {
     place: Option<Place<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
-    snapshot: Option<A::Snapshot>,
+    /// What was decided.
+    pub(super) snapshot: Option<A::Snapshot>,
 }
 
 /// A [`Member`], whatever its limit and key are.
@@ -36,8 +37,8 @@ pub(super) trait DecidesTogether {
     /// Whether it admits the cost. It is locked.
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
 
-    /// Charges the cost if all admit it and it is to be charged, and takes the snapshot.
-    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp);
+    /// Charges the cost, if it is to be charged, and takes the snapshot.
+    fn decide(&mut self, ask: Ask, now: Timestamp);
 
     fn unlock(&mut self, is_charged: bool);
 
@@ -56,11 +57,12 @@ pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: 
     }
     let (cost, now) = (ask.cost(), clock());
     let admitted = locked.members.iter_mut().all(|it| it.admits(cost, now));
-    let is_charged = admitted && ask.charge() > 0;
+    // What one of them refuses is charged to none.
+    let ask = if admitted { ask } else { Ask::Look(cost) };
     for member in &mut *locked.members {
-        member.charge_if(is_charged, cost, now);
+        member.decide(ask, now);
     }
-    locked.is_charged = is_charged;
+    locked.is_charged = ask.charge() > 0;
     drop(locked);
     for member in members {
         member.afterwards(now);
@@ -94,11 +96,6 @@ impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
             snapshot: None,
         }
     }
-
-    /// The snapshot of what was decided.
-    pub(super) fn snapshot(self) -> Option<A::Snapshot> {
-        self.snapshot
-    }
 }
 
 impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
@@ -112,16 +109,9 @@ impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
         (self.place.as_mut()).is_none_or(|place| limit.judge(place.state(), cost, now))
     }
 
-    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp) {
-        let limit = self.limit;
-        self.snapshot = self.place.as_mut().map(|place| {
-            let state = place.state();
-            if is_charged {
-                return limit.step(state, cost, now).1;
-            }
-            // If it admits what another one refuses it is charged nothing.
-            limit.look(state, cost, now).1
-        });
+    fn decide(&mut self, ask: Ask, now: Timestamp) {
+        let place = self.place.as_mut();
+        self.snapshot = place.map(|place| ask.decide(self.limit, place.state(), now).snapshot);
     }
 
     fn unlock(&mut self, is_charged: bool) {
@@ -168,7 +158,7 @@ macro_rules! each_of {
                     $(all.extend(members.$place.as_mut().map(|member| member as _));)+
                     decide(&mut all, ask, &|| clock.now())
                 };
-                let snapshot = ($(members.$place.and_then(Member::snapshot),)+);
+                let snapshot = ($(members.$place.and_then(|member| member.snapshot),)+);
                 Verdict { admitted, snapshot }
             }
 

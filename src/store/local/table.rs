@@ -274,7 +274,6 @@ impl<K: Key, S> Table<K, S> {
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
-        let fresh = fresh_state(limit);
         let Unknown {
             mut shard,
             hash,
@@ -283,22 +282,18 @@ impl<K: Key, S> Table<K, S> {
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
-                return Place::Shared {
-                    bucket,
-                    shard,
-                    fresh,
-                };
+                return Place::Shared { bucket, shard };
             }
-            if cost == 0 || !limit.judge(&fresh, cost, at) {
-                let state = fresh;
+            let state = fresh_state(limit);
+            if cost == 0 || !limit.judge(&state, cost, at) {
                 return Place::Fresh { shard, state };
             }
+            drops.state(state);
         }
         let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
             return Place::Shared {
-                bucket: self.overflow.lock_to_decide(),
+                bucket: self.overflow.lock_to_decide(|| fresh_state(limit)),
                 shard,
-                fresh,
             };
         };
         // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
@@ -315,7 +310,8 @@ impl<K: Key, S> Table<K, S> {
         };
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));
-        let state = self.overflow.initial_state(fresh, limit, now, drops);
+        let owed = self.overflow.initial_state(limit, now, drops);
+        let state = owed.unwrap_or_else(|| fresh_state(limit));
         Place::New {
             shard,
             reservation,
