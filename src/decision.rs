@@ -22,6 +22,7 @@ pub struct PolicyDecision {
     window_micros: u64,
     status: LazyStatus,
     counts_in_flight: bool,
+    is_degraded: bool,
 }
 
 impl PolicyDecision {
@@ -39,6 +40,7 @@ impl PolicyDecision {
             window_micros: policy.window_micros(),
             status,
             counts_in_flight: false,
+            is_degraded: false,
         }
     }
 
@@ -233,16 +235,12 @@ impl fmt::Debug for PolicyDecision {
 /// # }).unwrap();
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Decision {
-    policies: Policies,
-    is_degraded: bool,
-}
+pub struct Decision(Policies);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Policies {
-    /// Every limit is in shadow.
-    None,
     One(PolicyDecision),
+    /// None, where every limit is in shadow.
     Several(Arc<[PolicyDecision]>),
 }
 
@@ -250,20 +248,12 @@ impl Decision {
     /// The decision of a single policy.
     #[inline]
     pub fn of_one(policy: PolicyDecision) -> Self {
-        Self::of_policies(Policies::One(policy))
-    }
-
-    #[inline]
-    fn of_policies(policies: Policies) -> Self {
-        Self {
-            policies,
-            is_degraded: false,
-        }
+        Self(Policies::One(policy))
     }
 
     /// Admitted, without a limit: that of no policy.
     pub(crate) fn of_no_policy() -> Self {
-        Self::of_policies(Policies::None)
+        Self(Policies::Several(Arc::default()))
     }
 
     /// The decision of these policies together; `None` if there are none.
@@ -284,7 +274,7 @@ impl Decision {
         assert!(!policies.is_empty(), "at least one policy");
         // Once, instead of at each read.
         let policies = policies.into_iter().map(PolicyDecision::resolved);
-        Self::of_policies(Policies::Several(policies.collect()))
+        Self(Policies::Several(policies.collect()))
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
@@ -292,17 +282,14 @@ impl Decision {
     pub(crate) fn refused_for_its_delay(&self) -> Self {
         let policies = self.policies().iter();
         let refused = policies.map(PolicyDecision::refused_for_its_delay);
-        Self {
-            is_degraded: self.is_degraded,
-            ..Self::of_all(refused.collect())
-        }
+        Self::of_all(refused.collect())
     }
 
     /// Resolves its status once, instead of at each read.
     #[cfg(feature = "layer")]
     #[inline]
     pub(crate) fn resolve(&mut self) {
-        if let Policies::One(policy) = &mut self.policies {
+        if let Policies::One(policy) = &mut self.0 {
             *policy = policy.clone().resolved();
         }
     }
@@ -311,22 +298,30 @@ impl Decision {
     /// `false` unless the layer's `on_store_error` has such a limiter. The decision and the
     /// response then describe that limiter, and not the limit whose store is down.
     pub fn is_degraded(&self) -> bool {
-        self.is_degraded
+        self.binding().is_degraded
     }
 
     /// The same, as that of a limiter which decides while the store is unavailable.
     #[cfg(feature = "layer")]
-    pub(crate) fn degraded(self) -> Self {
-        Self {
-            is_degraded: true,
-            ..self
+    pub(crate) fn degraded(mut self) -> Self {
+        match &mut self.0 {
+            Policies::One(policy) => policy.is_degraded = true,
+            Policies::Several(policies) => {
+                for policy in Arc::make_mut(policies) {
+                    policy.is_degraded = true;
+                }
+            }
         }
+        self
     }
 
     /// Whether the request is let through; if not, nothing was charged.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        self.all().iter().all(PolicyDecision::is_admitted)
+        match &self.0 {
+            Policies::One(policy) => policy.is_admitted(),
+            Policies::Several(policies) => policies.iter().all(PolicyDecision::is_admitted),
+        }
     }
 
     /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the
@@ -379,8 +374,7 @@ impl Decision {
     /// What each policy decided: one, or each member of a tuple in its order; none where all are in
     /// [shadow](crate::algorithm::Shadow).
     pub fn policies(&self) -> &[PolicyDecision] {
-        match &self.policies {
-            Policies::None => &[],
+        match &self.0 {
             Policies::One(policy) => std::slice::from_ref(policy),
             Policies::Several(policies) => policies,
         }
@@ -401,9 +395,9 @@ impl Decision {
     /// Its policies; one without a limit, where there is none.
     #[inline]
     fn all(&self) -> &[PolicyDecision] {
-        match self.policies {
-            Policies::None => unlimited(),
-            _ => self.policies(),
+        match self.policies() {
+            [] => unlimited(),
+            policies => policies,
         }
     }
 }

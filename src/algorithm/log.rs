@@ -108,14 +108,7 @@ impl Log {
 
     #[inline]
     fn status_by(&self, logged: &Logged, (cost, admitted): (u32, bool), now: Timestamp) -> Status {
-        let until_over = |began: u64| {
-            // An entry of an older precision may have begun in the middle of a slot.
-            let over_at = match self.slot_micros {
-                1 => began + self.span_micros,
-                slot => (began + self.span_micros).next_multiple_of(slot),
-            };
-            over_at.saturating_sub(now.as_micros())
-        };
+        let until_over = |slot: u64| (slot + self.span_micros).saturating_sub(now.as_micros());
         let (limit, cost) = (self.quota.units(), u64::from(cost));
         let when = |slot| {
             if logged.units > 0 {
