@@ -1,15 +1,17 @@
 //! The decision about one request.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use crate::policy::{Policy, PolicyName};
 
-mod degraded;
 mod lazy_status;
-mod no_policy;
 mod status;
 
-pub(crate) use lazy_status::LazyStatus;
+pub(crate) use lazy_status::{BucketNumbers, LazyStatus, Owed};
 pub use status::{Judgement, Status};
 
 /// What one policy decided; a tuple of algorithms has one for each member.
@@ -42,31 +44,24 @@ impl PolicyDecision {
         }
     }
 
-    /// Reads its status, which is resolved if it is not yet.
+    /// Its status, which is worked out if it is not known yet.
     #[inline]
-    fn read<T>(&self, read: impl FnOnce(&Status) -> T) -> T {
-        match &self.status {
-            LazyStatus::Known(status) => read(status),
-            lazy @ LazyStatus::Lazy { .. } => read(&lazy.resolve(self.limit)),
-        }
-    }
-
     fn status(&self) -> Status {
-        self.read(|status| *status)
+        self.status.resolve(self.limit)
     }
 
-    /// Resolves its status once, instead of at each read.
-    #[inline]
-    fn resolve(&mut self) {
-        self.status = LazyStatus::Known(self.status());
+    #[must_use]
+    fn with_status(self, status: Status) -> Self {
+        let status = LazyStatus::Known(status);
+        Self { status, ..self }
     }
 
-    /// The same with its status resolved once.
+    /// The same with its status resolved once, instead of at each read.
     #[inline]
     #[must_use]
-    pub(crate) fn resolved(mut self) -> Self {
-        self.resolve();
-        self
+    pub(crate) fn resolved(self) -> Self {
+        let status = self.status();
+        self.with_status(status)
     }
 
     /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
@@ -84,14 +79,13 @@ impl PolicyDecision {
 
     /// The same with so many units more left.
     #[must_use]
-    pub(crate) fn with_freed(mut self, units: u64) -> Self {
-        let (mut status, limit) = (self.status(), self.limit);
-        status.remaining = status.remaining.saturating_add(units).min(limit);
-        if status.remaining == limit {
+    pub(crate) fn with_freed(self, units: u64) -> Self {
+        let mut status = self.status();
+        status.remaining = status.remaining.saturating_add(units).min(self.limit);
+        if status.remaining == self.limit {
             (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
         }
-        self.status = LazyStatus::Known(status);
-        self
+        self.with_status(status)
     }
 
     /// The same where nobody may wait any more: what would be delayed is refused for as long. What
@@ -103,17 +97,13 @@ impl PolicyDecision {
         if delay_micros == 0 {
             return self.clone();
         }
-        let status = Status {
+        self.clone().with_status(Status {
             remaining: 0,
             judgement: Judgement::RefusedForMicros(delay_micros),
             replenished_after_micros: delay_micros,
             delay_micros: 0,
             ..status
-        };
-        Self {
-            status: LazyStatus::Known(status),
-            ..self.clone()
-        }
+        })
     }
 
     /// Whether both are of one policy with the same numbers.
@@ -152,14 +142,14 @@ impl PolicyDecision {
     /// How many further units this policy lets through at this instant.
     #[inline]
     pub fn remaining(&self) -> u64 {
-        self.read(|status| status.remaining)
+        self.status().remaining
     }
 
     /// How long until this policy lets the same cost through; `None` if it does, or never will, or
     /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.read(|status| status.judgement) {
+        match self.status().judgement {
             Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
             Judgement::Admitted | Judgement::RefusedUntilOneEnds | Judgement::NeverFits => None,
         }
@@ -167,31 +157,32 @@ impl PolicyDecision {
 
     /// Whether the cost is more than this policy can ever let through at once.
     pub fn never_fits(&self) -> bool {
-        self.read(|status| status.judgement) == Judgement::NeverFits
+        self.status().judgement == Judgement::NeverFits
     }
 
     /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
     /// are there.
     #[inline]
     pub fn replenished_after(&self) -> Duration {
-        Duration::from_micros(self.read(|status| status.replenished_after_micros))
+        Duration::from_micros(self.status().replenished_after_micros)
     }
 
     /// How many units remain, and after how many microseconds there are more.
     #[inline]
     pub(crate) fn left(&self) -> (u64, u64) {
-        self.read(|status| (status.remaining, status.replenished_after_micros))
+        let status = self.status();
+        (status.remaining, status.replenished_after_micros)
     }
 
     /// How long until the state is as good as fresh.
     #[inline]
     pub fn reset_after(&self) -> Duration {
-        Duration::from_micros(self.read(|status| status.reset_after_micros))
+        Duration::from_micros(self.status().reset_after_micros)
     }
 
     /// How long an admitted request must be delayed.
     pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.read(|status| status.delay_micros))
+        Duration::from_micros(self.status().delay_micros)
     }
 }
 
@@ -207,15 +198,9 @@ impl fmt::Debug for PolicyDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PolicyDecision")
             .field("policy", &self.policy())
-            .field("is_admitted", &self.is_admitted())
             .field("limit", &self.limit())
             .field("window", &self.window())
-            .field("remaining", &self.remaining())
-            .field("retry_after", &self.retry_after())
-            .field("never_fits", &self.never_fits())
-            .field("replenished_after", &self.replenished_after())
-            .field("reset_after", &self.reset_after())
-            .field("delay", &self.delay())
+            .field("status", &self.status())
             .finish()
     }
 }
@@ -250,26 +235,25 @@ impl fmt::Debug for PolicyDecision {
 /// # }).unwrap();
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Decision(OneOrSeveral);
+pub struct Decision(Policies);
 
 #[derive(Clone, PartialEq, Eq)]
-enum OneOrSeveral {
+enum Policies {
     One(PolicyDecision),
-    Several(Arc<Several>),
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Several {
-    policies: Vec<PolicyDecision>,
-    /// How many of them callers see: none where every limit is in shadow.
-    told: usize,
+    /// None, where every limit is in shadow.
+    Several(Arc<[PolicyDecision]>),
 }
 
 impl Decision {
     /// The decision of a single policy.
     #[inline]
     pub fn of_one(policy: PolicyDecision) -> Self {
-        Self(OneOrSeveral::One(policy))
+        Self(Policies::One(policy))
+    }
+
+    /// Admitted, without a limit: that of no policy.
+    pub(crate) fn of_no_policy() -> Self {
+        Self(Policies::Several(Arc::default()))
     }
 
     /// The decision of these policies together; `None` if there are none.
@@ -286,12 +270,11 @@ impl Decision {
     /// # Panics
     ///
     /// If there is none.
-    pub fn of_all(mut policies: Vec<PolicyDecision>) -> Self {
+    pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
         assert!(!policies.is_empty(), "at least one policy");
         // Once, instead of at each read.
-        policies.iter_mut().for_each(PolicyDecision::resolve);
-        let told = policies.len();
-        Self(OneOrSeveral::Several(Arc::new(Several { policies, told })))
+        let policies = policies.into_iter().map(PolicyDecision::resolved);
+        Self(Policies::Several(policies.collect()))
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
@@ -303,17 +286,42 @@ impl Decision {
     }
 
     /// Resolves its status once, instead of at each read.
+    #[cfg(feature = "layer")]
     #[inline]
     pub(crate) fn resolve(&mut self) {
-        if let OneOrSeveral::One(policy) = &mut self.0 {
-            policy.resolve();
+        if let Policies::One(policy) = &mut self.0 {
+            *policy = policy.clone().resolved();
         }
+    }
+
+    /// Whether a limiter in this process has decided, because the store was unavailable; always
+    /// `false` unless the layer's `on_store_error` has such a limiter. The decision and the
+    /// response then describe that limiter, and not the limit whose store is down.
+    pub fn is_degraded(&self) -> bool {
+        self.binding().is_degraded
+    }
+
+    /// The same, as that of a limiter which decides while the store is unavailable.
+    #[cfg(feature = "layer")]
+    pub(crate) fn degraded(mut self) -> Self {
+        match &mut self.0 {
+            Policies::One(policy) => policy.is_degraded = true,
+            Policies::Several(policies) => {
+                for policy in Arc::make_mut(policies) {
+                    policy.is_degraded = true;
+                }
+            }
+        }
+        self
     }
 
     /// Whether the request is let through; if not, nothing was charged.
     #[inline]
     pub fn is_admitted(&self) -> bool {
-        self.all().iter().all(PolicyDecision::is_admitted)
+        match &self.0 {
+            Policies::One(policy) => policy.is_admitted(),
+            Policies::Several(policies) => policies.iter().all(PolicyDecision::is_admitted),
+        }
     }
 
     /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the
@@ -367,8 +375,8 @@ impl Decision {
     /// [shadow](crate::algorithm::Shadow).
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
-            OneOrSeveral::One(policy) => std::slice::from_ref(policy),
-            OneOrSeveral::Several(several) => &several.policies[..several.told],
+            Policies::One(policy) => std::slice::from_ref(policy),
+            Policies::Several(policies) => policies,
         }
     }
 
@@ -377,19 +385,19 @@ impl Decision {
         let all = self.all();
         let mut binding = &all[0];
         for policy in &all[1..] {
-            if policy.read(severity) > binding.read(severity) {
+            if severity(&policy.status()) > severity(&binding.status()) {
                 binding = policy;
             }
         }
         binding
     }
 
-    /// All policies, even where callers see none.
+    /// Its policies; one without a limit, where there is none.
     #[inline]
     fn all(&self) -> &[PolicyDecision] {
-        match &self.0 {
-            OneOrSeveral::One(policy) => std::slice::from_ref(policy),
-            OneOrSeveral::Several(several) => &several.policies,
+        match self.policies() {
+            [] => unlimited(),
+            policies => policies,
         }
     }
 }
@@ -405,6 +413,16 @@ impl fmt::Debug for Decision {
             .field("policies", &self.policies())
             .finish()
     }
+}
+
+#[cold]
+fn unlimited() -> &'static [PolicyDecision] {
+    static UNLIMITED: LazyLock<PolicyDecision> = LazyLock::new(|| {
+        let status = Status::of(u64::MAX, u64::MAX, 0, true, |_| None);
+        let policy = Policy::new("none", &[u64::MAX], Duration::ZERO);
+        PolicyDecision::new(&policy.named("none").expect("a name"), status)
+    });
+    std::slice::from_ref(&*UNLIMITED)
 }
 
 /// Orders policies: refusals first, longest wait; then fewest remaining.

@@ -127,6 +127,14 @@ impl Policy {
         Self::described(PolicyId::of(2, algorithm), name, limit, window_micros)
     }
 
+    /// A policy without a name of its own, of a quota that is counted in its period: its shape is
+    /// that period, and what the algorithm was made of beside the quota.
+    pub(crate) fn of_window(algorithm: &str, quota: Quota, more: &str) -> Self {
+        let period = quota.period_micros();
+        Self::of_quota(algorithm, quota, more, quota.units(), period)
+            .of_shape(format_args!("{algorithm}-{}{more}", Span(period)))
+    }
+
     /// The same policy with a shape of its own, which is not only that of its algorithm.
     #[must_use]
     pub(crate) fn of_shape(self, shape: impl fmt::Display) -> Self {

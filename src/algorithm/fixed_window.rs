@@ -1,10 +1,7 @@
-use std::cmp::max;
-
 use crate::{
     algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
     error::ConfigError,
-    policy::Span,
     quota::Quota,
 };
 
@@ -56,20 +53,7 @@ use super::setters::setters;
 pub struct FixedWindow {
     policy: Policy,
     quota: Quota,
-    windows: Windows,
-}
-
-/// When windows begin and end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Windows {
-    period_micros: u64,
-    opens: Opens,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opens {
-    AtMultiplesOfThePeriod,
-    AtTheFirstRequest,
+    from_first_request: bool,
 }
 
 /// A window and the units taken in it.
@@ -79,99 +63,19 @@ pub struct Window {
     used: u64,
 }
 
-impl FixedWindow {
-    /// Whether the units taken in the running window stay within the quota with this cost.
-    #[inline]
-    fn has_room(&self, running: Window, cost: u32) -> bool {
-        cost == 0 || running.used + u64::from(cost) <= self.quota.units()
-    }
-}
-
-impl Windows {
-    /// The window that is running now: this one until it is over.
-    #[inline]
-    fn running(&self, window: &Window, now: Timestamp) -> Window {
-        let now = now.as_micros();
-        let is_open = window.used > 0 || self.opens == Opens::AtMultiplesOfThePeriod;
-        if is_open && now < window.start + self.period_micros {
-            return *window;
-        }
-        let start = self.start_at(max(now, window.start));
-        Window { start, used: 0 }
-    }
-
-    /// The start of the window that `micros` is in, if nobody has opened one.
-    #[inline]
-    fn start_at(&self, micros: u64) -> u64 {
-        match self.opens {
-            Opens::AtMultiplesOfThePeriod => micros - micros % self.period_micros,
-            Opens::AtTheFirstRequest => micros,
-        }
-    }
-}
-
-setters!(FixedWindow, policy);
-
-impl Algorithm for FixedWindow {
-    type State = Window;
-
-    #[inline]
-    fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    #[inline]
-    fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
-        self.has_room(self.windows.running(state, now), cost)
-    }
-
-    #[inline]
-    fn debit(&self, state: &mut Window, units: u64, now: Timestamp) {
-        let mut window = self.windows.running(state, now);
-        window.used = window.used.saturating_add(units).min(MAX_UNITS);
-        *state = window;
-    }
-
-    fn refund(&self, state: &mut Window, cost: u32, now: Timestamp) {
-        let mut window = self.windows.running(state, now);
-        window.used = window.used.saturating_sub(cost.into());
-        *state = window;
-    }
-
-    #[inline]
-    fn is_fresh(&self, state: &Window, now: Timestamp) -> bool {
-        state.start <= now.as_micros() && self.windows.running(state, now).used == 0
-    }
-
-    #[inline]
-    fn fresh(&self, at: Timestamp) -> Window {
-        let start = self.windows.start_at(at.as_micros());
-        Window { start, used: 0 }
-    }
-
-    #[inline]
-    fn status(&self, state: &Window, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        self.status_of(self.windows.running(state, now), (cost, admitted), now)
-    }
-}
-
-impl FixedWindow {
-    #[inline]
-    fn status_of(&self, window: Window, (cost, admitted): (u32, bool), now: Timestamp) -> Status {
-        let units = self.quota.units();
-        let remaining = units.saturating_sub(window.used);
-        let until_next = window.start + self.windows.period_micros - now.as_micros();
-        Status::of(units, remaining, cost.into(), admitted, |wanted| {
-            match wanted <= remaining {
-                true => Some(0),
-                false => (wanted <= units).then_some(until_next),
-            }
-        })
-    }
-}
-
 /// The most units that a counter may have: with any cost added it stays below 2^53.
 pub(super) const MAX_UNITS: u64 = (1 << 53) - (1 << 32);
+
+/// The same quota, if a counter may have all of its units.
+pub(super) fn countable(quota: Quota) -> Result<Quota, ConfigError> {
+    match quota.units() {
+        0..=MAX_UNITS => Ok(quota),
+        units => Err(ConfigError::QuotaTooLarge {
+            units,
+            period: quota.period(),
+        }),
+    }
+}
 
 impl FixedWindow {
     /// Windows that start at the multiples of the period since the Unix epoch.
@@ -190,34 +94,22 @@ impl FixedWindow {
     ///
     /// The quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        if quota.units() > MAX_UNITS {
-            return Err(ConfigError::QuotaTooLarge {
-                units: quota.units(),
-                period: quota.period(),
-            });
-        }
-        let policy = Self::policy("fixed-window", quota);
-        Ok(Self::opening(policy, quota, Opens::AtMultiplesOfThePeriod))
-    }
-
-    fn opening(policy: Policy, quota: Quota, opens: Opens) -> Self {
-        let windows = Windows {
-            period_micros: quota.period_micros(),
-            opens,
-        };
-        Self {
-            policy,
+        Ok(Self {
+            policy: Policy::of_window("fixed-window", countable(quota)?, ""),
             quota,
-            windows,
-        }
+            from_first_request: false,
+        })
     }
 
     /// Opens a caller's window at its first request, for one period.
     #[must_use]
     pub fn from_first_request(self) -> Self {
-        let policy = Self::policy("window-from-first", self.quota);
-        let policy = policy.named_like(&self.policy);
-        Self::opening(policy, self.quota, Opens::AtTheFirstRequest)
+        let policy = Policy::of_window("window-from-first", self.quota, "");
+        Self {
+            policy: policy.named_like(&self.policy),
+            from_first_request: true,
+            ..self
+        }
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see
@@ -227,30 +119,92 @@ impl FixedWindow {
         super::Settled::new(self)
     }
 
-    fn policy(algorithm: &str, quota: Quota) -> Policy {
-        let period = quota.period_micros();
-        Policy::of_quota(algorithm, quota, "", quota.units(), period)
-            .of_shape(format_args!("{algorithm}-{}", Span(period)))
+    /// The window that is running now: this one until it is over.
+    #[inline]
+    fn running(&self, window: &Window, now: Timestamp) -> Window {
+        let now = now.as_micros();
+        if window.used > 0 && now < window.start + self.quota.period_micros() {
+            return *window;
+        }
+        let start = self.start_at(now.max(window.start));
+        Window { start, used: 0 }
+    }
+
+    /// The start of the window that `micros` is in, if nobody has opened one.
+    #[inline]
+    fn start_at(&self, micros: u64) -> u64 {
+        match self.from_first_request {
+            true => micros,
+            false => micros - micros % self.quota.period_micros(),
+        }
+    }
+}
+
+setters!(FixedWindow, policy);
+
+impl Algorithm for FixedWindow {
+    type State = Window;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    #[inline]
+    fn judge(&self, state: &Window, cost: u32, now: Timestamp) -> bool {
+        cost == 0 || self.fits(state, cost.into(), now)
+    }
+
+    #[inline]
+    fn debit(&self, state: &mut Window, units: u64, now: Timestamp) {
+        *state = self.running(state, now);
+        state.used = state.used.saturating_add(units).min(MAX_UNITS);
+    }
+
+    fn refund(&self, state: &mut Window, cost: u32, now: Timestamp) {
+        *state = self.running(state, now);
+        state.used = state.used.saturating_sub(cost.into());
+    }
+
+    #[inline]
+    fn is_fresh(&self, state: &Window, now: Timestamp) -> bool {
+        state.start <= now.as_micros() && self.running(state, now).used == 0
+    }
+
+    #[inline]
+    fn fresh(&self, at: Timestamp) -> Window {
+        let start = self.start_at(at.as_micros());
+        Window { start, used: 0 }
+    }
+
+    #[inline]
+    fn status(&self, state: &Window, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        self.status_beside(state, 0, (cost, admitted), now)
     }
 }
 
 impl Additive for FixedWindow {
     #[inline]
     fn fits(&self, state: &Window, units: u64, now: Timestamp) -> bool {
-        let used = self.windows.running(state, now).used;
+        let used = self.running(state, now).used;
         used.saturating_add(units) <= self.quota.units()
     }
 
+    #[inline]
     fn status_beside(
         &self,
         state: &Window,
         held: u64,
-        cost: (u32, bool),
+        (cost, admitted): (u32, bool),
         now: Timestamp,
     ) -> Status {
-        let mut window = self.windows.running(state, now);
-        window.used = window.used.saturating_add(held).min(MAX_UNITS);
-        self.status_of(window, cost, now)
+        let Window { start, used } = self.running(state, now);
+        let units = self.quota.units();
+        let remaining = units.saturating_sub(used.saturating_add(held));
+        let until_next = start + self.quota.period_micros() - now.as_micros();
+        Status::of(units, remaining, cost.into(), admitted, |wanted| {
+            (wanted <= units).then_some(until_next)
+        })
     }
 }
 
@@ -263,24 +217,20 @@ impl Scripted for FixedWindow {
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
         tell(self.quota.units());
-        tell(self.windows.period_micros);
-        tell((self.windows.opens == Opens::AtTheFirstRequest).into());
+        tell(self.quota.period_micros());
+        tell(self.from_first_request.into());
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Window> {
         let &[start, used] = numbers else {
             return None;
         };
-        let is_aligned = match self.windows.opens {
-            Opens::AtMultiplesOfThePeriod => start.is_multiple_of(self.windows.period_micros),
-            Opens::AtTheFirstRequest => true,
-        };
-        let makes_sense = is_aligned && start <= at.as_micros() && used <= MAX_UNITS;
-        makes_sense.then_some(Window { start, used })
+        let is_a_start = start <= at.as_micros() && self.start_at(start) == start;
+        (is_a_start && used <= MAX_UNITS).then_some(Window { start, used })
     }
 
     fn numbers(&self, state: &Window, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        let Window { start, used } = self.windows.running(state, at);
+        let Window { start, used } = self.running(state, at);
         tell(start);
         tell(used);
     }

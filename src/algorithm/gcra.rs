@@ -1,14 +1,8 @@
 //! GCRA. Its rule is in `debt_bucket.rs`: token bucket and leaky bucket are the same.
 
-use std::time::Duration;
-
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
-use super::{
-    same_rule::{SameAdditiveRule, SameRule},
-    setters::setters,
-    wait_at_most::WaitAtMost,
-};
+use super::{door::door, setters::setters};
 
 /// Admits a request that comes no more than the burst tolerance before its theoretical arrival
 /// time; refuses it otherwise.
@@ -54,17 +48,7 @@ use super::{
 pub struct Gcra(DebtBucket);
 
 setters!(Gcra, 0.policy);
-
-impl SameRule for Gcra {
-    type Rule = DebtBucket;
-
-    #[inline]
-    fn rule(&self) -> &DebtBucket {
-        &self.0
-    }
-}
-
-impl SameAdditiveRule for Gcra {}
+door!(Gcra);
 
 impl Gcra {
     /// A limit of this rate that lets as many units arrive at once as the quota has.
@@ -83,7 +67,7 @@ impl Gcra {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("gcra", quota, quota.units()).map(Self)
+        DebtBucket::new("gcra", quota).map(Self)
     }
 
     /// How many units may arrive at once.
@@ -104,38 +88,6 @@ impl Gcra {
     ///
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// See [`WaitAtMost`](super::WaitAtMost).
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
-        self.try_wait_at_most(wait)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// # Errors
-    ///
-    /// The wait is so long that no tick can count it exactly.
-    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
-        WaitAtMost::of(&self.0, wait)
-    }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
+        self.0.with_burst(units).map(Self)
     }
 }

@@ -1,15 +1,9 @@
 //! The leaky bucket. Its rule is in `debt_bucket.rs`: token bucket and GCRA are the same. That of
 //! its queue is there too.
 
-use std::time::Duration;
-
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
-use super::{
-    same_rule::{SameAdditiveRule, SameRule},
-    setters::setters,
-    wait_at_most::WaitAtMost,
-};
+use super::{door::door, same_rule::SameRule, setters::setters};
 
 /// Admits a request if its cost still fits into the bucket; refuses it otherwise.
 ///
@@ -68,7 +62,7 @@ impl LeakyBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("leaky-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("leaky-bucket", quota).map(Self)
     }
 
     /// How many units the bucket holds.
@@ -89,32 +83,7 @@ impl LeakyBucket {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// See [`WaitAtMost`](super::WaitAtMost).
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
-        self.try_wait_at_most(wait)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// # Errors
-    ///
-    /// The wait is so long that no tick can count it exactly.
-    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
-        WaitAtMost::of(&self.0, wait)
+        self.0.with_burst(units).map(Self)
     }
 
     /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them
@@ -123,27 +92,10 @@ impl LeakyBucket {
     pub fn queue(self) -> LeakyBucketQueue {
         LeakyBucketQueue(self.0.queue("leaky-bucket-queue"))
     }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
-    }
 }
 
 setters!(LeakyBucket, 0.policy);
-
-impl SameRule for LeakyBucket {
-    type Rule = DebtBucket;
-
-    #[inline]
-    fn rule(&self) -> &DebtBucket {
-        &self.0
-    }
-}
-
-impl SameAdditiveRule for LeakyBucket {}
+door!(LeakyBucket);
 
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
@@ -219,7 +171,7 @@ impl LeakyBucketQueue {
     ///
     /// The capacity is so large that no tick can count it exactly.
     pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
+        self.0.with_burst(units).map(Self)
     }
 }
 
@@ -238,6 +190,8 @@ impl SameRule for LeakyBucketQueue {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crate::{
         algorithm::{KeyLimit, Limit, Scripted},
         clock::Timestamp,

@@ -28,16 +28,16 @@ pub trait Limit: Clone + Send + Sync + 'static {
 
     /// Whether an admission holds units, to be settled later.
     #[doc(hidden)]
-    const SETTLES: bool;
+    const SETTLES: bool = false;
 
     /// Whether an admission takes a place in flight, to be given back when the request has ended.
     #[doc(hidden)]
-    const IN_FLIGHT: bool;
+    const IN_FLIGHT: bool = false;
 
     /// Whether any of the limits is in [shadow](crate::algorithm::Shadow). Only then may it
     /// [describe](Self::describe) no policy.
     #[doc(hidden)]
-    const HAS_SHADOWS: bool;
+    const HAS_SHADOWS: bool = false;
 
     /// Calls `tell` with each policy.
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
@@ -194,10 +194,6 @@ impl<A: Algorithm> Limit for A {
     type Snapshot = LazyStatus;
     type Keys = OneKey;
 
-    const SETTLES: bool = false;
-    const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = false;
-
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.policy());
     }
@@ -218,7 +214,7 @@ impl<A: Algorithm> Limit for A {
 
     #[inline]
     fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
-        self.delay(snapshot)
+        Duration::from_micros(snapshot.delay_micros())
     }
 }
 

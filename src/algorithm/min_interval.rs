@@ -7,7 +7,7 @@ use crate::{
     quota::Quota,
 };
 
-use super::{setters::setters, word::Word};
+use super::setters::setters;
 
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it
 /// otherwise.
@@ -42,68 +42,63 @@ use super::{setters::setters, word::Word};
 /// ```
 #[doc = include_str!("../docs/pictures/min_interval.md")]
 #[derive(Debug, Clone)]
-pub struct MinInterval {
-    policy: Policy,
-    interval_micros: u64,
-}
+pub struct MinInterval(Policy);
 
 /// The microsecond from which on the next request is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FreeAt(Word);
+pub struct FreeAt(u64);
 
-impl MinInterval {
+impl FreeAt {
     /// Microseconds until the next request is admitted.
     #[inline]
-    fn wait_micros(state: FreeAt, now: Timestamp) -> u64 {
-        state.0.get().saturating_sub(now.as_micros())
+    fn wait_micros(self, now: Timestamp) -> u64 {
+        self.0.saturating_sub(now.as_micros())
     }
 }
 
-setters!(MinInterval, policy);
+setters!(MinInterval, 0);
 
 impl Algorithm for MinInterval {
     type State = FreeAt;
 
     #[inline]
     fn policy(&self) -> &Policy {
-        &self.policy
+        &self.0
     }
 
     /// Whether the interval has passed since the last request that was admitted.
     #[inline]
     fn judge(&self, state: &FreeAt, cost: u32, now: Timestamp) -> bool {
-        cost == 0 || Self::wait_micros(*state, now) == 0
+        cost == 0 || state.wait_micros(now) == 0
     }
 
     #[inline]
     fn debit(&self, state: &mut FreeAt, units: u64, now: Timestamp) {
-        if units == 0 {
-            return;
+        if units > 0 {
+            state.0 = state.0.max(now.as_micros() + self.0.window_micros());
         }
-        let free_at = now.as_micros() + self.interval_micros;
-        *state = FreeAt(Word::new(free_at.max(state.0.get())));
     }
 
     /// One request more, whatever its units.
     fn refund(&self, state: &mut FreeAt, cost: u32, _now: Timestamp) {
         if cost > 0 {
-            *state = FreeAt(Word::new(0));
+            state.0 = 0;
         }
     }
 
     #[inline]
     fn is_fresh(&self, state: &FreeAt, now: Timestamp) -> bool {
-        Self::wait_micros(*state, now) == 0
+        state.wait_micros(now) == 0
     }
 
     #[inline]
     fn fresh(&self, _at: Timestamp) -> FreeAt {
-        FreeAt(Word::new(0))
+        FreeAt(0)
     }
 
     #[inline]
     fn status(&self, state: &FreeAt, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        let wait_micros = Self::wait_micros(*state, now);
+        let wait_micros = state.wait_micros(now);
         let remaining = u64::from(wait_micros == 0);
         Status::of(1, remaining, cost.into(), admitted, |_| Some(wait_micros))
     }
@@ -127,11 +122,14 @@ impl MinInterval {
     /// The interval is shorter than 1 µs or longer than [`Quota::MAX_PERIOD`].
     pub fn try_new(interval: Duration) -> Result<Self, ConfigError> {
         let interval = Quota::try_one_every(interval)?;
-        let interval_micros = interval.period_micros();
-        Ok(Self {
-            policy: Policy::of_quota("min-interval", interval, "", 1, interval_micros),
-            interval_micros,
-        })
+        let micros = interval.period_micros();
+        Ok(Self(Policy::of_quota(
+            "min-interval",
+            interval,
+            "",
+            1,
+            micros,
+        )))
     }
 }
 
@@ -144,18 +142,18 @@ impl Scripted for MinInterval {
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.interval_micros);
+        tell(self.0.window_micros());
     }
 
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
         match *numbers {
-            [free_at] => Some(FreeAt(Word::new(free_at))),
+            [free_at] => Some(FreeAt(free_at)),
             _ => None,
         }
     }
 
     fn numbers(&self, state: &FreeAt, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(state.0.get());
+        tell(state.0);
     }
 }
 

@@ -4,8 +4,8 @@
 //! |---|---|---|---|
 //! | a steady rate with bursts (the usual choice) | [`TokenBucket`], [`Gcra`], [`LeakyBucket`] | burst + ⌊n(P−1)/P⌋ | 24 bytes |
 //! | "n per day", as on a price list | [`FixedWindow`] | 2n; 2n − 1 from the first request | 16 bytes |
-//! | n in *every* span, exactly | [`SlidingLog`] | n | 48 bytes for two, and 16 to 32 per further admission |
-//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 48 bytes for two, and 16 to 32 per further sub-counter |
+//! | n in *every* span, exactly | [`SlidingLog`] | n | 56 bytes for one, and 16 to 32 per further admission |
+//! | n in *every* span, in bounded memory | [`SlidingBuckets::strict`] | n; units come back up to one sub-counter late | 56 bytes for one, and 16 to 32 per further sub-counter |
 //! | the same, without that delay | [`SlidingBuckets`] | 2n at worst; n in P − precision | the same |
 //! | evenly spread traffic, in little memory | [`SlidingWindow`] | n + ⌊n(P−2)/P⌋: 2n − 1, if the traffic is not evenly spread | 24 bytes |
 //! | a smooth flow towards something slow | [`LeakyBucket::queue`] | n + c − 1, as released | 24 bytes |
@@ -55,13 +55,12 @@
 //!
 #![doc = include_str!("../docs/pictures/algorithms.md")]
 
-use std::time::Duration;
-
 use crate::clock::Timestamp;
 
 mod additive;
 mod admissions;
 mod debt_bucket;
+mod door;
 mod fixed_window;
 mod gcra;
 mod in_flight;
@@ -81,7 +80,6 @@ mod sliding_window;
 mod token_bucket;
 mod tuple;
 mod wait_at_most;
-mod word;
 
 pub(crate) use crate::decision::LazyStatus;
 pub use crate::decision::{Judgement, Status};
@@ -233,16 +231,6 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
             self.debit(state, cost.into(), now);
         }
         (admitted, self.lazy_status(state, cost, admitted, now))
-    }
-
-    /// How long the admitted request must be delayed.
-    #[doc(hidden)]
-    #[inline]
-    fn delay(&self, status: &LazyStatus) -> Duration {
-        match status {
-            LazyStatus::Known(status) => Duration::from_micros(status.delay_micros),
-            LazyStatus::Lazy { .. } => Duration::ZERO,
-        }
     }
 
     /// Gives back the turn of a request that was dropped while it was delayed, if that does not

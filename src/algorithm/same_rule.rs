@@ -1,7 +1,5 @@
 //! One rule under several names.
 
-use std::time::Duration;
-
 use crate::{clock::Timestamp, decision::LazyStatus};
 
 use super::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status};
@@ -85,11 +83,6 @@ impl<T: SameRule> Algorithm for T {
     ) -> LazyStatus {
         let cost = charged::<T, _>(cost);
         self.rule().lazy_status(state, cost, admitted, now)
-    }
-
-    #[inline]
-    fn delay(&self, status: &LazyStatus) -> Duration {
-        self.rule().delay(status)
     }
 
     #[inline]

@@ -1,10 +1,32 @@
 //! The setters that every algorithm has.
 
-/// Adds them to a type whose policy is in this field: one function cannot be a method of several
-/// types.
+/// Adds them to a type whose policy is in this field, and which is generic over a type of this
+/// name: one function cannot be a method of several types.
 macro_rules! setters {
-    ($rule:ty, $($policy:tt)+) => {
-        impl $rule {
+    ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
+        $crate::algorithm::setters::named!($rule $(where $Of)?, $($policy)+);
+        $crate::algorithm::setters::named!(
+            $crate::algorithm::PerRequest<$rule> $(where $Of)?,
+            0 . $($policy)+
+        );
+
+        impl $(<$Of>)? $rule {
+            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
+            /// [`PerRequest`](crate::algorithm::PerRequest).
+            #[must_use]
+            pub fn per_request(mut self) -> $crate::algorithm::PerRequest<Self> {
+                self.$($policy)+ = self.$($policy)+.per_request();
+                $crate::algorithm::PerRequest(self)
+            }
+        }
+    };
+}
+pub(super) use setters;
+
+/// Adds those that it has when it counts requests, too.
+macro_rules! named {
+    ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
+        impl $(<$Of>)? $rule {
             /// Names the policy. A named policy keeps its buckets when its numbers change.
             ///
             /// # Panics
@@ -29,46 +51,13 @@ macro_rules! setters {
                 Ok(self)
             }
 
-            /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
-            /// [`PerRequest`](crate::algorithm::PerRequest).
-            #[must_use]
-            pub fn per_request(mut self) -> $crate::algorithm::PerRequest<Self> {
-                self.$($policy)+ = self.$($policy)+.per_request();
-                $crate::algorithm::PerRequest(self)
-            }
-
-            /// Rehearses the limit: it counts, and never refuses. See
+            /// Rehearses the limit: it counts, and neither refuses nor delays. See
             /// [`Shadow`](crate::algorithm::Shadow).
             #[must_use]
             pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow::new(self)
-            }
-        }
-
-        impl $crate::algorithm::PerRequest<$rule> {
-            /// Names the policy. A named policy keeps its buckets when its numbers change.
-            ///
-            /// # Panics
-            ///
-            /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-            #[must_use]
-            #[track_caller]
-            pub fn named(self, name: impl AsRef<str>) -> Self {
-                Self(self.0.named(name))
-            }
-
-            /// Names the policy. A named policy keeps its buckets when its numbers change.
-            ///
-            /// # Errors
-            ///
-            /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-            pub fn try_named(
-                self,
-                name: impl AsRef<str>,
-            ) -> Result<Self, $crate::error::ConfigError> {
-                self.0.try_named(name).map(Self)
+                $crate::algorithm::Shadow(self)
             }
         }
     };
 }
-pub(super) use setters;
+pub(super) use named;

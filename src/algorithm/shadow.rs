@@ -2,8 +2,8 @@
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId, Script,
-        ScriptReply, Scripted, Settled, WaitAtMost, limit::OneKey, script::MemberReply,
+        Additive, Algorithm, InFlight, KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply,
+        Scripted, Settled, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -297,14 +297,6 @@ impl<A: Algorithm> Shadow<A> {
     }
 }
 
-impl<A: Algorithm> PerRequest<A> {
-    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
-    #[must_use]
-    pub const fn shadow(self) -> Shadow<Self> {
-        Shadow::new(self)
-    }
-}
-
 impl<A: Additive> Settled<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
@@ -318,16 +310,5 @@ impl InFlight {
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {
         Shadow(self)
-    }
-}
-
-impl<A: 'static> WaitAtMost<A>
-where
-    Self: Algorithm,
-{
-    /// Rehearses the limit: it counts, and neither refuses nor delays. See [`Shadow`].
-    #[must_use]
-    pub const fn shadow(self) -> Shadow<Self> {
-        Shadow::new(self)
     }
 }

@@ -23,8 +23,8 @@ use super::{
 /// - **Bound**: n units in any span of P − precision; in a span of a whole period up to 2n (all of
 ///   it in the sub-counter that was just dropped). With `strict`, n in any span of a period, and
 ///   room comes back at worst one precision late.
-/// - **Memory**: 48 bytes per key, enough for two sub-counters in which something was admitted.
-///   Further ones take 32 bytes more, and 16 to 32 for each.
+/// - **Memory**: 56 bytes per key, enough for one sub-counter in which something was admitted.
+///   Further ones take 16 to 32 for each, and no less than 64.
 /// - **Not for** a handful of units: [`SlidingLog`](super::SlidingLog) is exact and as small.
 ///
 /// ![Ten a second in steps of a tenth][sliding_buckets]
@@ -53,19 +53,16 @@ use super::{
 /// ```
 #[doc = include_str!("../docs/pictures/sliding_buckets.md")]
 #[derive(Debug, Clone)]
-pub struct SlidingBuckets {
-    rule: Log,
-    precision_micros: u64,
-}
+pub struct SlidingBuckets(Log);
 
-setters!(SlidingBuckets, rule.policy);
+setters!(SlidingBuckets, 0.policy);
 
 impl SameRule for SlidingBuckets {
     type Rule = Log;
 
     #[inline]
     fn rule(&self) -> &Log {
-        &self.rule
+        &self.0
     }
 }
 
@@ -111,37 +108,20 @@ impl SlidingBuckets {
             });
         }
         let policy = Self::policy("sliding-buckets", quota, precision_micros);
-        let rule = Log::new(policy, quota, precision_micros, quota.period_micros())?;
-        Ok(Self {
-            rule,
-            precision_micros,
-        })
+        Log::new(policy, quota, precision_micros, quota.period_micros()).map(Self)
     }
 
     /// Keeps one more sub-counter: then the quota holds in any span of a period.
     #[must_use]
     pub fn strict(self) -> Self {
-        let (quota, precision) = (self.rule.quota(), self.precision_micros);
-        let policy = Self::policy("strict-buckets", quota, precision);
-        let policy = policy.named_like(&self.rule.policy);
-        let rule = Log::new(policy, quota, precision, quota.period_micros() + precision)
-            .expect("the quota was accepted before");
-        Self { rule, ..self }
+        let (quota, precision) = (self.0.quota, self.0.slot_micros);
+        let policy = Self::policy("strict-buckets", quota, precision).named_like(&self.0.policy);
+        let rule = Log::new(policy, quota, precision, quota.period_micros() + precision);
+        Self(rule.expect("the quota was accepted before"))
     }
 
     fn policy(algorithm: &str, quota: Quota, precision_micros: u64) -> Policy {
-        let precision = format_args!("-{}", Span(precision_micros)).to_string();
-        Policy::of_quota(
-            algorithm,
-            quota,
-            &precision,
-            quota.units(),
-            quota.period_micros(),
-        )
-        .of_shape(format_args!(
-            "{algorithm}-{}{precision}",
-            Span(quota.period_micros())
-        ))
+        Policy::of_window(algorithm, quota, &format!("-{}", Span(precision_micros)))
     }
 
     /// Holds each request's cost while it runs, and charges what it has spent: see

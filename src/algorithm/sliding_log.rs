@@ -3,7 +3,6 @@
 use crate::{
     algorithm::{Policy, log::Log},
     error::ConfigError,
-    policy::Span,
     quota::Quota,
 };
 
@@ -18,8 +17,8 @@ use super::{
 /// It remembers each admission, so it is exact.
 ///
 /// - **Bound**: in any span of one period at most n units.
-/// - **Memory**: 48 bytes per key, enough for two instants of admission within the last period.
-///   Further instants take 32 bytes more, and 16 to 32 for each, at their most so far: up to 32 n.
+/// - **Memory**: 56 bytes per key, enough for one instant of admission within the last period.
+///   Further instants take 16 to 32 for each, and no less than 64, at their most so far: up to 32 n.
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets),
 ///   strict, for the same bound in bounded memory.
 ///
@@ -82,8 +81,7 @@ impl SlidingLog {
     /// The quota is of more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
         let period = quota.period_micros();
-        let policy = Policy::of_quota("sliding-log", quota, "", quota.units(), period)
-            .of_shape(format_args!("sliding-log-{}", Span(period)));
+        let policy = Policy::of_window("sliding-log", quota, "");
         Log::new(policy, quota, 1, period).map(Self)
     }
 

@@ -1,9 +1,7 @@
 use crate::{
     algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    decision::LazyStatus,
     error::ConfigError,
-    policy::Span,
     quota::Quota,
 };
 
@@ -65,182 +63,93 @@ pub struct TwoWindows {
     current: u64,
 }
 
-/// The counts of the running window and of the one before, and how much of that still counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counters {
-    /// When the running window began.
-    start: u64,
-    /// How much of the previous window the period still covers.
-    ticks_covered: u64,
-    previous: u64,
-    current: u64,
-    now: Timestamp,
-}
-
 impl SlidingWindow {
+    /// The counts as of now, or as of the state's own time if that is later.
     #[inline]
-    fn counters(&self, state: &TwoWindows, now: Timestamp) -> Counters {
-        let (micros, start, previous, current) = self.at(state, now);
-        let elapsed = match self.tick_micros {
-            1 => micros - start,
-            tick => (micros - start) / tick,
-        };
-        Counters {
-            start,
-            ticks_covered: self.ticks_per_period - elapsed,
-            previous,
-            current,
-            now,
-        }
-    }
-
-    /// The time, which is the state's own if that is later; the start of its window, and the
-    /// counts.
-    #[inline]
-    fn at(&self, windows: &TwoWindows, now: Timestamp) -> (u64, u64, u64, u64) {
-        let period = self.quota.period_micros();
-        let micros = now.as_micros().max(windows.stamp);
-        let start = micros - micros % period;
-        let (previous, current) = match windows.stamp {
-            stamp if stamp >= start => (windows.previous, windows.current),
-            stamp if stamp + period >= start => (windows.current, 0),
+    fn windows_at(&self, state: &TwoWindows, now: Timestamp) -> TwoWindows {
+        let stamp = now.as_micros().max(state.stamp);
+        let start = self.start_of(stamp);
+        let (previous, current) = match state.stamp {
+            last if last >= start => (state.previous, state.current),
+            last if last + self.quota.period_micros() >= start => (state.current, 0),
             _ => (0, 0),
         };
-        (micros, start, previous, current)
-    }
-
-    #[inline]
-    fn estimate(&self, counters: Counters) -> Estimate {
-        Estimate {
-            counters,
-            ticks_per_period: self.ticks_per_period,
-            tick_micros: self.tick_micros,
+        TwoWindows {
+            stamp,
+            previous,
+            current,
         }
     }
 
     #[inline]
-    fn lazily(&self, counters: Counters, cost: (u32, bool)) -> LazyStatus {
-        let numbers = [
-            counters.start,
-            counters.ticks_covered,
-            counters.previous,
-            counters.current,
-            counters.now.as_micros(),
-            self.ticks_per_period,
-            self.tick_micros,
-        ];
-        LazyStatus::new(cost, numbers, |numbers, limit, refused_cost| {
-            let [
-                start,
-                ticks_covered,
-                previous,
-                current,
-                now,
-                ticks_per_period,
-                tick_micros,
-            ] = *numbers;
-            let counters = Counters {
-                start,
-                ticks_covered,
-                previous,
-                current,
-                now: Timestamp::from_micros(now),
-            };
-            let estimate = Estimate {
-                counters,
-                ticks_per_period,
-                tick_micros,
-            };
-            let remaining = limit.saturating_sub(estimate.units());
-            Status::of(limit, remaining, refused_cost, refused_cost == 0, |units| {
-                estimate.wait_micros(limit, units)
-            })
-        })
+    fn start_of(&self, micros: u64) -> u64 {
+        micros - micros % self.quota.period_micros()
     }
-}
 
-/// The counters, weighted by a limit's ticks.
-struct Estimate {
-    counters: Counters,
-    ticks_per_period: u64,
-    tick_micros: u64,
-}
+    /// How much the previous window still weighs, in units times the ticks of a period.
+    #[inline]
+    fn weight_of_previous(&self, windows: &TwoWindows) -> u64 {
+        let elapsed = match (
+            windows.stamp - self.start_of(windows.stamp),
+            self.tick_micros,
+        ) {
+            (micros, 1) => micros,
+            (micros, tick) => micros / tick,
+        };
+        // Under a larger quota of the same name there may be more than can be told.
+        let covered = self.ticks_per_period - elapsed;
+        windows.previous.saturating_mul(covered)
+    }
 
-impl Estimate {
     /// Whether there is room for so many units more: previous·(P−elapsed)/P + current + units ≤ n,
     /// all times P.
     #[inline]
-    fn has_room(&self, limit: u64, units: u64) -> bool {
-        let counters = &self.counters;
-        let room = limit.checked_sub(counters.current);
+    fn has_room(&self, windows: &TwoWindows, units: u64) -> bool {
+        let room = self.quota.units().checked_sub(windows.current);
         let room = room.and_then(|room| room.checked_sub(units));
-        room.is_some_and(|room| {
-            counters.previous.saturating_mul(counters.ticks_covered) <= room * self.ticks_per_period
+        room.is_some_and(|room| self.weight_of_previous(windows) <= room * self.ticks_per_period)
+    }
+
+    #[inline]
+    fn status_of(
+        &self,
+        windows: &TwoWindows,
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> Status {
+        let limit = self.quota.units();
+        let weight = self
+            .weight_of_previous(windows)
+            .div_ceil(self.ticks_per_period);
+        let remaining = limit.saturating_sub(windows.current.saturating_add(weight));
+        Status::of(limit, remaining, cost.into(), admitted, |units| {
+            self.wait_micros(windows, units, now)
         })
     }
 
-    /// What counts now: the running window, and what the previous one still weighs, rounded up to
-    /// whole units.
-    fn units(&self) -> u64 {
-        let counters = &self.counters;
-        let weighted = match counters.previous.saturating_mul(counters.ticks_covered) {
-            0 => 0,
-            weighted if weighted <= LARGEST => weighted.div_ceil(self.ticks_per_period),
-            // Counted under a larger quota of the same name. In doubles, as Lua counts, so that
-            // every store says the same.
-            _ => {
-                let weighted = counters.previous as f64 * counters.ticks_covered as f64;
-                (weighted / self.ticks_per_period as f64).ceil() as u64
-            }
+    /// Microseconds until this many units are admitted, for which there is no room now.
+    fn wait_micros(&self, windows: &TwoWindows, units: u64, now: Timestamp) -> Option<u64> {
+        let (start, room) = (
+            self.start_of(windows.stamp),
+            self.quota.units().checked_sub(units)?,
+        );
+        // They wait until the previous window has left, or until the running one has become that
+        // and the period covers so little of it that it fits into the room.
+        let (start, counted, room) = match room.checked_sub(windows.current) {
+            Some(room) => (start, windows.previous, room),
+            None => (start + self.quota.period_micros(), windows.current, room),
         };
-        counters.current.saturating_add(weighted)
-    }
-
-    /// Microseconds until this many units are admitted.
-    fn wait_micros(&self, limit: u64, units: u64) -> Option<u64> {
-        let (counters, ticks) = (&self.counters, self.ticks_per_period);
-        if units > limit {
-            return None;
-        }
-        if self.has_room(limit, units) {
-            return Some(0);
-        }
-        // How many ticks of a window may the period cover, so that the window fits into the room?
-        let may_cover = |room: u64, window: u64| match (room, window) {
-            (_, 0) => ticks,
-            (0, _) => 0,
-            (_, window) => (room * ticks / window).min(ticks),
-        };
-        let room = limit.checked_sub(counters.current.saturating_add(units));
-        let (window_start, covered) = match room {
-            Some(room) => (
-                counters.start,
-                may_cover(room, counters.previous).min(counters.ticks_covered),
-            ),
-            None => (
-                counters.start + ticks * self.tick_micros,
-                may_cover(limit - units, counters.current),
-            ),
-        };
-        let elapsed = (ticks - covered) * self.tick_micros;
-        Some((window_start + elapsed).saturating_sub(counters.now.as_micros()))
+        let may_cover = (room * self.ticks_per_period).checked_div(counted)?;
+        let elapsed = self.ticks_per_period.saturating_sub(may_cover) * self.tick_micros;
+        Some((start + elapsed).saturating_sub(now.as_micros()))
     }
 }
 
-impl Counters {
+impl TwoWindows {
     #[inline]
     fn with(self, units: u64) -> Self {
         let current = self.current.saturating_add(units).min(MAX_UNITS);
         Self { current, ..self }
-    }
-
-    #[inline]
-    fn write_to(self, state: &mut TwoWindows) {
-        *state = TwoWindows {
-            stamp: self.now.as_micros().max(state.stamp),
-            previous: self.previous,
-            current: self.current,
-        };
     }
 }
 
@@ -261,26 +170,28 @@ impl Algorithm for SlidingWindow {
 
     #[inline]
     fn debit(&self, state: &mut TwoWindows, units: u64, now: Timestamp) {
-        let counters = self.counters(state, now).with(units);
-        counters.write_to(state);
+        *state = self.windows_at(state, now).with(units);
     }
 
     /// Takes the units out of the running window, then out of the previous one.
     fn refund(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) {
-        let (stamp, _, previous, current) = self.at(state, now);
+        let TwoWindows {
+            stamp,
+            previous,
+            current,
+        } = self.windows_at(state, now);
         let cost = u64::from(cost);
-        let from_previous = cost.saturating_sub(current);
         *state = TwoWindows {
             stamp,
-            previous: previous.saturating_sub(from_previous),
+            previous: previous.saturating_sub(cost.saturating_sub(current)),
             current: current.saturating_sub(cost),
         };
     }
 
     #[inline]
     fn is_fresh(&self, state: &TwoWindows, now: Timestamp) -> bool {
-        let counters = self.counters(state, now);
-        state.stamp <= now.as_micros() && (counters.previous, counters.current) == (0, 0)
+        let windows = self.windows_at(state, now);
+        state.stamp <= now.as_micros() && (windows.previous, windows.current) == (0, 0)
     }
 
     #[inline]
@@ -292,35 +203,9 @@ impl Algorithm for SlidingWindow {
         }
     }
 
-    /// The counters are worked out once.
-    ///
-    /// Inlined always: a check takes 0.88 of governor's time so, and 1.03 otherwise (bench
-    /// `decision`).
-    #[inline(always)]
-    fn step(&self, state: &mut TwoWindows, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        let mut counters = self.counters(state, now);
-        let has_room = || (self.estimate(counters)).has_room(self.quota.units(), cost.into());
-        let admitted = cost == 0 || has_room();
-        if admitted && cost > 0 {
-            counters = counters.with(cost.into());
-            counters.write_to(state);
-        }
-        (admitted, self.lazily(counters, (cost, admitted)))
-    }
-
-    fn status(&self, state: &TwoWindows, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        (self.lazy_status(state, cost, admitted, now)).resolve(self.quota.units())
-    }
-
     #[inline]
-    fn lazy_status(
-        &self,
-        state: &TwoWindows,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LazyStatus {
-        self.lazily(self.counters(state, now), (cost, admitted))
+    fn status(&self, state: &TwoWindows, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        self.status_of(&self.windows_at(state, now), (cost, admitted), now)
     }
 }
 
@@ -358,17 +243,13 @@ impl SlidingWindow {
         };
         let tick_micros = ticks.find(weighs_exactly).ok_or(too_large)?;
         Ok(Self {
-            policy: Policy::of_quota("sliding-window", quota, "", units, period)
-                .of_shape(format_args!("sliding-window-{}", Span(period))),
+            policy: Policy::of_window("sliding-window", quota, ""),
             quota,
             tick_micros,
             ticks_per_period: period / tick_micros,
         })
     }
-}
 
-impl SlidingWindow {
-    /// The same, with its policy changed.
     /// Holds each request's cost while it runs, and charges what it has spent: see
     /// [`Settled`](super::Settled).
     #[must_use]
@@ -380,8 +261,7 @@ impl SlidingWindow {
 impl Additive for SlidingWindow {
     #[inline]
     fn fits(&self, state: &TwoWindows, units: u64, now: Timestamp) -> bool {
-        let estimate = self.estimate(self.counters(state, now));
-        estimate.has_room(self.quota.units(), units)
+        self.has_room(&self.windows_at(state, now), units)
     }
 
     fn status_beside(
@@ -391,8 +271,7 @@ impl Additive for SlidingWindow {
         cost: (u32, bool),
         now: Timestamp,
     ) -> Status {
-        let counters = self.counters(state, now).with(held);
-        self.lazily(counters, cost).resolve(self.quota.units())
+        self.status_of(&self.windows_at(state, now).with(held), cost, now)
     }
 }
 
@@ -422,11 +301,8 @@ impl Scripted for SlidingWindow {
     }
 
     fn numbers(&self, state: &TwoWindows, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        let (_, _, previous, current) = self.at(state, at);
-        tell(previous);
-        tell(current);
+        let windows = self.windows_at(state, at);
+        tell(windows.previous);
+        tell(windows.current);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,12 +20,12 @@ fn memory_per_key_is_what_the_table_says() {
     let waits = [bytes::<LeakyBucketQueue>(), bytes::<WaitAtMost<Gcra>>()];
     assert_eq!(waits, [24; 2]);
     assert_eq!(bytes::<InFlight>(), 32);
-    assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [48; 2]);
+    assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
     assert_eq!(admissions::BYTES_PER_ENTRY, 16);
     assert_eq!(bytes::<SlidingWindow>(), 24);
     assert_eq!(bytes::<MinInterval>(), 8);
     assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 40);
     assert_eq!(bytes::<Shadow<TokenBucket>>(), bytes::<TokenBucket>() + 8);
     assert_eq!(bytes::<Shadow<InFlight>>(), bytes::<InFlight>() + 8);
-    assert_eq!(bytes::<Shadow<MinInterval>>(), 9);
+    assert_eq!(bytes::<Shadow<MinInterval>>(), 16);
 }

@@ -1,14 +1,8 @@
 //! The token bucket. Its rule is in `debt_bucket.rs`: leaky bucket and GCRA are the same.
 
-use std::time::Duration;
-
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
-use super::{
-    same_rule::{SameAdditiveRule, SameRule},
-    setters::setters,
-    wait_at_most::WaitAtMost,
-};
+use super::{door::door, setters::setters};
 
 /// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
 ///
@@ -58,17 +52,7 @@ use super::{
 pub struct TokenBucket(DebtBucket);
 
 setters!(TokenBucket, 0.policy);
-
-impl SameRule for TokenBucket {
-    type Rule = DebtBucket;
-
-    #[inline]
-    fn rule(&self) -> &DebtBucket {
-        &self.0
-    }
-}
-
-impl SameAdditiveRule for TokenBucket {}
+door!(TokenBucket);
 
 impl TokenBucket {
     /// A bucket that refills at this rate and holds as many tokens as the quota has units.
@@ -87,7 +71,7 @@ impl TokenBucket {
     ///
     /// The quota is so large that no tick can count it exactly.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("token-bucket", quota, quota.units()).map(Self)
+        DebtBucket::new("token-bucket", quota).map(Self)
     }
 
     /// How many tokens the bucket holds when it is full.
@@ -108,38 +92,6 @@ impl TokenBucket {
     ///
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_capacity(units).map(Self)
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// See [`WaitAtMost`](super::WaitAtMost).
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn wait_at_most(self, wait: Duration) -> WaitAtMost<Self> {
-        self.try_wait_at_most(wait)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Delays what comes on top of the burst until its turn, instead of refusing it; refuses it
-    /// only if the wait would be longer than this.
-    ///
-    /// # Errors
-    ///
-    /// The wait is so long that no tick can count it exactly.
-    pub fn try_wait_at_most(self, wait: Duration) -> Result<WaitAtMost<Self>, ConfigError> {
-        WaitAtMost::of(&self.0, wait)
-    }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(Self(self.0.with_headroom()))
+        self.0.with_burst(units).map(Self)
     }
 }

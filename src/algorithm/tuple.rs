@@ -3,34 +3,27 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply, Scripted, limit::OneKey},
+    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::PolicyDecision,
 };
 
 /// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! tuple {
-    ($first:ident . $zero:tt, $($member:ident . $index:tt),+) => {
-        impl<$first: KeyLimit, $($member: KeyLimit),+> Limit for ($first, $($member),+) {
-            type Snapshot = ($first::Snapshot, $($member::Snapshot),+);
+    ($($member:ident . $index:tt),+) => {
+        impl<$($member: KeyLimit),+> Limit for ($($member),+) {
+            type Snapshot = ($($member::Snapshot),+);
             type Keys = OneKey;
 
-            const SETTLES: bool = $first::SETTLES $(|| $member::SETTLES)+;
-            const IN_FLIGHT: bool = $first::IN_FLIGHT $(|| $member::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = $first::HAS_SHADOWS $(|| $member::HAS_SHADOWS)+;
+            const SETTLES: bool = false $(|| $member::SETTLES)+;
+            const IN_FLIGHT: bool = false $(|| $member::IN_FLIGHT)+;
+            const HAS_SHADOWS: bool = false $(|| $member::HAS_SHADOWS)+;
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-                self.$zero.each_policy(tell);
                 $(self.$index.each_policy(tell);)+
             }
 
-            #[inline]
-            fn policy_id(&self) -> PolicyId {
-                self.$zero.policy_id()$(.and(self.$index.policy_id()))+
-            }
-
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-                self.$zero.describe(&snapshot.$zero, tell);
                 $(self.$index.describe(&snapshot.$index, tell);)+
             }
 
@@ -39,21 +32,18 @@ macro_rules! tuple {
                 snapshot: &Self::Snapshot,
                 tell: &mut dyn FnMut(PolicyDecision, bool),
             ) {
-                self.$zero.shadows_of(&snapshot.$zero, tell);
                 $(self.$index.shadows_of(&snapshot.$index, tell);)+
             }
 
             fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
                 (
-                    self.$zero.freed(&admission.$zero, units),
                     $(self.$index.freed(&admission.$index, units)),+
                 )
             }
 
             #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
-                self.$zero.delay_of(&snapshot.$zero)
-                    $(.max(self.$index.delay_of(&snapshot.$index)))+
+                Duration::ZERO$(.max(self.$index.delay_of(&snapshot.$index)))+
             }
         }
 
@@ -62,30 +52,26 @@ macro_rules! tuple {
         /// The wait and the delay are the longest member's, and what remains is the least. Beside a
         /// queue the bounds of the other members hold for what is admitted, not for what is
         /// released.
-        impl<$first: KeyLimit, $($member: KeyLimit),+> KeyLimit for ($first, $($member),+) {
-            type State = ($first::State, $($member::State),+);
+        impl<$($member: KeyLimit),+> KeyLimit for ($($member),+) {
+            type State = ($($member::State),+);
 
             #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-                self.$zero.judge(&state.$zero, cost, now)
-                    $(&& self.$index.judge(&state.$index, cost, now))+
+                true $(&& self.$index.judge(&state.$index, cost, now))+
             }
 
             #[inline]
             fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-                self.$zero.charge(&mut state.$zero, cost, now);
                 $(self.$index.charge(&mut state.$index, cost, now);)+
             }
 
             #[inline]
             fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-                self.$zero.debit(&mut state.$zero, units, now);
                 $(self.$index.debit(&mut state.$index, units, now);)+
             }
 
             fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-                self.$zero.holds(&state.$zero, &admission.$zero)
-                    $(|| self.$index.holds(&state.$index, &admission.$index))+
+                false $(|| self.$index.holds(&state.$index, &admission.$index))+
             }
 
             fn settle(
@@ -95,35 +81,30 @@ macro_rules! tuple {
                 (held, spent): (u32, u32),
                 now: Timestamp,
             ) {
-                self.$zero.settle(&mut state.$zero, &admission.$zero, (held, spent), now);
                 $(self.$index.settle(&mut state.$index, &admission.$index, (held, spent), now);)+
             }
 
             fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-                self.$zero.end(&mut state.$zero, &admission.$zero, now);
                 $(self.$index.end(&mut state.$index, &admission.$index, now);)+
             }
 
             fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-                self.$zero.refund(&mut state.$zero, cost, now);
                 $(self.$index.refund(&mut state.$index, cost, now);)+
             }
 
             #[inline]
             fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-                self.$zero.is_fresh(&state.$zero, now)
-                    $(&& self.$index.is_fresh(&state.$index, now))+
+                true $(&& self.$index.is_fresh(&state.$index, now))+
             }
 
             #[inline]
             fn fresh(&self, at: Timestamp) -> Self::State {
-                (self.$zero.fresh(at), $(self.$index.fresh(at)),+)
+                ($(self.$index.fresh(at)),+)
             }
 
             #[inline]
             fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
                 (
-                    self.$zero.inherit(&shared.$zero, now),
                     $(self.$index.inherit(&shared.$index, now)),+
                 )
             }
@@ -137,7 +118,6 @@ macro_rules! tuple {
                 now: Timestamp,
             ) -> Self::Snapshot {
                 (
-                    member_snapshot(&self.$zero, &state.$zero, cost, admitted, now),
                     $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
             }
@@ -149,47 +129,42 @@ macro_rules! tuple {
                 cost: u32,
                 now: Timestamp,
             ) {
-                self.$zero.withdraw(&mut state.$zero, &admission.$zero, cost, now);
                 $(self.$index.withdraw(&mut state.$index, &admission.$index, cost, now);)+
             }
         }
 
-        impl<$first: Scripted, $($member: Scripted),+> Scripted for ($first, $($member),+) {
+        impl<$($member: Scripted),+> Scripted for ($($member),+) {
             fn script() -> Script {
-                $first::script()$(.and($member::script()))+
+                let members = [$($member::script()),+];
+                members.into_iter().reduce(Script::and).expect("at least two")
             }
 
             fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-                self.$zero.parameters(tell);
                 $(self.$index.parameters(tell);)+
             }
 
             fn holding(&self, tell: &mut dyn FnMut(u64)) {
-                self.$zero.holding(tell);
                 $(self.$index.holding(tell);)+
             }
 
             /// The numbers of each member, after how many they are.
             fn state(&self, at: Timestamp, mut numbers: &[u64]) -> Option<Self::State> {
                 let state = (
-                    state_of(&self.$zero, at, &mut numbers)?,
                     $(state_of(&self.$index, at, &mut numbers)?),+
                 );
                 numbers.is_empty().then_some(state)
             }
 
             fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-                tell_counted(&self.$zero, &state.$zero, at, tell);
                 $(tell_counted(&self.$index, &state.$index, at, tell);)+
             }
 
             fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-                self.$zero.admission(&admission.$zero, tell);
                 $(self.$index.admission(&admission.$index, tell);)+
             }
 
             fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-                Some((self.$zero.read(reply)?, $(self.$index.read(reply)?),+))
+                Some(($(self.$index.read(reply)?),+))
             }
         }
     };

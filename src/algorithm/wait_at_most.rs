@@ -2,7 +2,7 @@ use std::{marker::PhantomData, time::Duration};
 
 use crate::error::ConfigError;
 
-use super::{debt_bucket::DebtBucket, same_rule::SameRule};
+use super::{debt_bucket::DebtBucket, same_rule::SameRule, setters::setters};
 
 /// Lets bursts through at once and delays what comes on top until its turn, at the quota's rate;
 /// refuses a request only if its wait would be too long.
@@ -58,7 +58,7 @@ use super::{debt_bucket::DebtBucket, same_rule::SameRule};
 #[doc = include_str!("../docs/pictures/wait_at_most.md")]
 #[derive(Debug, Clone)]
 pub struct WaitAtMost<Algo> {
-    pub(super) queue: DebtBucket,
+    queue: DebtBucket,
     of: PhantomData<fn() -> Algo>,
 }
 
@@ -67,29 +67,9 @@ impl<A> WaitAtMost<A> {
         let (queue, of) = (bucket.with_wait(wait)?, PhantomData);
         Ok(Self { queue, of })
     }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.queue.policy = self.queue.policy.named(name)?;
-        Ok(self)
-    }
 }
+
+setters!(WaitAtMost<A> where A, queue.policy);
 
 impl<A: Clone + 'static> SameRule for WaitAtMost<A> {
     type Rule = DebtBucket;

@@ -1,7 +1,5 @@
 //! An algorithm that a file chooses.
 
-use std::time::Duration;
-
 use serde::de::{DeserializeSeed, Visitor};
 
 use crate::{
@@ -156,11 +154,6 @@ impl Algorithm for AnyAlgorithm {
             AnyState(of) => |rule, state| rule.step(state, cost, now),
             (false, self.lazy_status(&self.fresh(now), cost, false, now))
         )
-    }
-
-    #[inline]
-    fn delay(&self, status: &LazyStatus) -> Duration {
-        with_algorithm!(self, |rule| rule.delay(status))
     }
 
     fn inherit(&self, of: &AnyState, now: Timestamp) -> AnyState {

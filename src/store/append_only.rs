@@ -31,10 +31,10 @@ impl<K, V> AppendOnlyMap<K, V> {
         }
     }
 
-    /// The value that was added first.
+    /// The key that was added first, with its value.
     #[inline]
-    pub(super) fn first(&self) -> Option<&V> {
-        self.first.get().map(|node| &node.value)
+    pub(super) fn first(&self) -> Option<(&K, &V)> {
+        self.first.get().map(|node| (&node.key, &node.value))
     }
 
     /// Calls the closure with every value.
@@ -119,7 +119,7 @@ mod tests {
         let mut values = 0;
         map.for_each(|_| values += 1);
         assert_eq!([added.get(), values], [10_000; 2]);
-        assert_eq!(map.first(), Some(&0));
+        assert_eq!(map.first(), Some((&0, &0)));
     }
 
     #[test]

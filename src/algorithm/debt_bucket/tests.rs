@@ -12,15 +12,18 @@ fn under_another_rate_the_same_time_is_owed() {
     for _ in 0..100_000 {
         let mut bucket = || {
             let quota = Quota::new(random.u64(1..50), Duration::from_micros(random.u64(1..50)));
-            DebtBucket::new("debt-bucket", quota, 1_000).unwrap()
+            DebtBucket::new("debt-bucket", quota)
+                .unwrap()
+                .with_burst(1_000)
+                .unwrap()
         };
         let (one, other) = (bucket(), bucket());
         let mut state = one.fresh(at(0));
         one.debit(&mut state, random.u64(1..1_000), at(0));
-        let recovers_after = state.debt.parts.div_ceil(state.parts_per_tick);
+        let recovers_after = state.parts.div_ceil(state.parts_per_tick);
         let mut moved = state;
         other.debit(&mut moved, 0, at(0));
-        assert_eq!(moved.parts_per_tick, other.rate.parts_per_tick);
+        assert_eq!(moved.parts_per_tick, other.numbers.parts_per_tick);
         for (bucket, state) in [(&one, &state), (&other, &state), (&other, &moved)] {
             let is_fresh =
                 [recovers_after - 1, recovers_after].map(|m| bucket.is_fresh(state, at(m)));
@@ -33,8 +36,9 @@ fn under_another_rate_the_same_time_is_owed() {
 fn the_largest_numbers_are_counted_in_microseconds_and_larger_ones_are_refused() {
     let tick = |units_per_micro, capacity| {
         let quota = Quota::new(units_per_micro, Duration::from_micros(1));
-        let bucket = DebtBucket::new("debt-bucket", quota, capacity).ok();
-        bucket.map(|bucket| bucket.rate.tick_micros)
+        let bucket = DebtBucket::new("debt-bucket", quota).unwrap();
+        let bucket = bucket.with_burst(capacity).ok();
+        bucket.map(|bucket| bucket.numbers.tick_micros)
     };
     // All parts that may be owed, with those of one tick more.
     assert_eq!(tick(4, (1 << 53) - 4), Some(1));
@@ -46,7 +50,7 @@ fn the_largest_numbers_are_counted_in_microseconds_and_larger_ones_are_refused()
 
 #[test]
 fn a_wait_is_as_long_as_can_be_counted_and_no_longer() {
-    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(1), 1).unwrap();
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(1)).unwrap();
     let years = |years: u64| Duration::from_secs(years * 365 * 86_400);
     assert!(bucket.with_wait(years(100)).is_ok());
     for wait in [1 << 52, u64::MAX / 2, u64::MAX].map(Duration::from_micros) {
@@ -57,7 +61,8 @@ fn a_wait_is_as_long_as_can_be_counted_and_no_longer() {
 
 #[test]
 fn a_bucket_whose_requests_wait_keeps_its_name_and_is_won_back_in_the_wait_too() {
-    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5), 11).unwrap();
+    let bucket = DebtBucket::new("debt-bucket", Quota::per_second(5)).unwrap();
+    let bucket = bucket.with_burst(11).unwrap();
     assert_eq!(bucket.policy.window_micros(), 2_200_000);
     let waits = |bucket: &DebtBucket| {
         let waits = bucket.with_wait(Duration::from_secs(3)).unwrap();

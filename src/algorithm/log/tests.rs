@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::algorithm::fixed_window::MAX_UNITS;
+
 use super::*;
 
 fn log(units: u64, micros: u64) -> Log {

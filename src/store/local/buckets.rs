@@ -1,8 +1,7 @@
 //! What a limit needs to be decided in memory: tables, and how it decides by them.
 
 use crate::{
-    algorithm::KeyLimit,
-    algorithm::Limit,
+    algorithm::{KeyLimit, Limit},
     clock::Clock,
     key::Key,
     store::{AsKey, Ask, Change, Verdict},
@@ -46,7 +45,8 @@ pub trait LocalBuckets<K>: Limit {
 pub trait Tables {
     fn new(max_keys: usize) -> Self;
 
-    fn usage(&self) -> Usage;
+    /// Adds how full they are.
+    fn add_to(&self, usage: &mut Usage);
 }
 
 impl<A: KeyLimit, K> LocalBuckets<K> for A {
@@ -79,15 +79,5 @@ impl<A: KeyLimit, K> LocalBuckets<K> for A {
         let mut drops = DeferredDrops::new();
         let table = tables.table(self);
         table.change(self, key, change, &|| clock.now(), &mut drops);
-    }
-}
-
-impl<K, S> Tables for Policies<K, S> {
-    fn new(max_keys: usize) -> Self {
-        Self::new(max_keys)
-    }
-
-    fn usage(&self) -> Usage {
-        self.usage()
     }
 }

@@ -1,17 +1,11 @@
 //! Keys and states that have left a table, dropped when no lock is held any more.
 
 use std::{
-    borrow::Cow,
     cell::Cell,
     mem::needs_drop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     thread,
 };
-
-use arrayvec::ArrayVec;
-
-/// How many are kept without an allocation: as many as can leave in a call about a known key.
-const MAX_INLINE: usize = 8;
 
 thread_local! {
     static IS_DROPPING: Cell<bool> = const { Cell::new(false) };
@@ -19,18 +13,12 @@ thread_local! {
 
 /// Keys and states that have left a table. It is made before a lock is taken, so that it is dropped
 /// after the lock is released: a key's own `Drop` may take its time, panic, or ask the same store.
-pub(super) struct DeferredDrops<K, S> {
-    inline: ArrayVec<(Option<K>, Option<S>), MAX_INLINE>,
-    more: Vec<(Option<K>, Option<S>)>,
-}
+pub(super) struct DeferredDrops<K, S>(Vec<(Option<K>, Option<S>)>);
 
 impl<K, S> DeferredDrops<K, S> {
     #[inline]
     pub(super) fn new() -> Self {
-        Self {
-            inline: ArrayVec::new_const(),
-            more: Vec::new(),
-        }
+        Self(Vec::new())
     }
 
     #[inline]
@@ -43,14 +31,6 @@ impl<K, S> DeferredDrops<K, S> {
         self.keep(Some(key), None);
     }
 
-    /// A key that was asked about and gets no entry.
-    #[inline]
-    pub(super) fn asked_key<Q: ToOwned<Owned = K> + ?Sized>(&mut self, key: Cow<'_, Q>) {
-        if let Cow::Owned(key) = key {
-            self.key(key);
-        }
-    }
-
     #[inline]
     pub(super) fn state(&mut self, state: S) {
         self.keep(None, Some(state));
@@ -58,11 +38,8 @@ impl<K, S> DeferredDrops<K, S> {
 
     #[inline]
     fn keep(&mut self, key: Option<K>, state: Option<S>) {
-        if !needs_drop::<(K, S)>() {
-            return;
-        }
-        if let Err(full) = self.inline.try_push((key, state)) {
-            self.more.push(full.element());
+        if needs_drop::<(K, S)>() {
+            self.0.push((key, state));
         }
     }
 
@@ -71,7 +48,7 @@ impl<K, S> DeferredDrops<K, S> {
     fn drop_all(&mut self) {
         let was_dropping = IS_DROPPING.replace(true);
         let mut panicked = None;
-        for dropped in self.inline.drain(..).chain(self.more.drain(..)) {
+        for dropped in self.0.drain(..) {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(dropped))) {
                 panicked.get_or_insert(panic);
             }
@@ -88,7 +65,7 @@ impl<K, S> DeferredDrops<K, S> {
 impl<K, S> Drop for DeferredDrops<K, S> {
     #[inline]
     fn drop(&mut self) {
-        if needs_drop::<(K, S)>() && !self.inline.is_empty() {
+        if !self.0.is_empty() {
             self.drop_all();
         }
     }

@@ -142,7 +142,9 @@ pub struct Usage {
 impl<A: LocalBuckets<K>, K, C> LocalStore<A, K, C> {
     /// How full the store is.
     pub fn usage(&self) -> Usage {
-        self.tables.usage()
+        let mut usage = Usage::default();
+        self.tables.add_to(&mut usage);
+        usage
     }
 }
 

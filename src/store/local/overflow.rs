@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::{algorithm::KeyLimit, clock::Timestamp};
 
@@ -40,12 +40,13 @@ impl<S> Overflow<S> {
         cost: u32,
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
-    ) -> Option<MutexGuard<'_, Option<S>>> {
+    ) -> Option<MappedMutexGuard<'_, S>> {
         if !self.is_charged() {
             return None;
         }
         let bucket = self.lock_without_idle(limit, now, drops);
-        let admits = limit.judge((*bucket).as_ref()?, cost, now());
+        let bucket = MutexGuard::try_map(bucket, Option::as_mut).ok()?;
+        let admits = limit.judge(&bucket, cost, now());
         if !admits {
             self.decisions.fetch_add(1, Ordering::Relaxed);
         }
@@ -53,9 +54,9 @@ impl<S> Overflow<S> {
     }
 
     /// Locks the bucket for a key that has no room.
-    pub(super) fn lock_to_decide(&self) -> MutexGuard<'_, Option<S>> {
+    pub(super) fn lock_to_decide(&self, fresh: impl FnOnce() -> S) -> MappedMutexGuard<'_, S> {
         self.decisions.fetch_add(1, Ordering::Relaxed);
-        self.lock()
+        MutexGuard::map(self.lock(), |bucket| bucket.get_or_insert_with(fresh))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<S>> {
@@ -68,22 +69,19 @@ impl<S> Overflow<S> {
     }
 
     /// The first state of a key that gets an entry: what this bucket owes while it is charged,
-    /// since the key may have been charged here; otherwise the fresh one.
+    /// since the key may have been charged here. None, if that is nothing.
     #[inline]
     pub(super) fn initial_state<A: KeyLimit<State = S>, K>(
         &self,
-        fresh: S,
         limit: &A,
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
-    ) -> S {
-        if self.is_charged()
-            && let Some(state) = &*self.lock_without_idle(limit, now, drops)
-        {
-            drops.state(fresh);
-            return limit.inherit(state, now());
+    ) -> Option<S> {
+        if !self.is_charged() {
+            return None;
         }
-        fresh
+        let bucket = self.lock_without_idle(limit, now, drops);
+        bucket.as_ref().map(|state| limit.inherit(state, now()))
     }
 
     /// Whether the bucket owes anything.
@@ -97,17 +95,9 @@ impl<S> Overflow<S> {
 
     /// Tells the operator, once, that new keys share a bucket. To be called without a lock: a
     /// subscriber may be slow, or ask the same store.
-    #[inline]
     pub(super) fn warn_once_if_used(&self) {
-        if self.decisions() > 0 && !self.has_warned.load(Ordering::Relaxed) {
-            self.warn();
-        }
-    }
-
-    #[cold]
-    fn warn(&self) {
         // Before the event: a subscriber that asks the same store comes here again.
-        if !self.has_warned.swap(true, Ordering::Relaxed) {
+        if self.decisions() > 0 && !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 target: "tollgate::local_store",
                 "the store is full of live keys: new keys share one bucket; raise `max_keys` if they are real callers"

@@ -15,7 +15,7 @@ use super::{
 /// The state of a key, under its locks. The locks come first, so that they are released before
 /// anything is dropped.
 pub(super) enum Place<'a, K, S> {
-    /// That of the key's entry. A sweep may be due afterwards, if a cost is decided about.
+    /// That of the key's entry. A sweep may be due afterwards.
     Entry {
         state: MappedMutexGuard<'a, S>,
         sweep_is_due: bool,
@@ -28,13 +28,12 @@ pub(super) enum Place<'a, K, S> {
         key: K,
         state: S,
     },
-    /// That of the overflow bucket, or a fresh one for it. The shard stays locked, so that nobody
+    /// That of the overflow bucket. The shard stays locked, so that nobody
     /// gives the key an entry meanwhile.
     Shared {
-        bucket: MutexGuard<'a, Option<S>>,
+        bucket: MappedMutexGuard<'a, S>,
         #[expect(dead_code, reason = "it is held, not read")]
         shard: MutexGuard<'a, Shard<K, S>>,
-        fresh: S,
     },
     /// A fresh one, which is charged nothing. The shard stays locked, so that several keys are seen
     /// at one instant.
@@ -49,12 +48,11 @@ pub(super) enum Place<'a, K, S> {
 pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
     shard: MutexGuard<'a, Shard<K, S>>,
     (hash, key): (u64, &Q),
-    brings_a_sweep: bool,
 ) -> Result<Place<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
     let mut sweep_is_due = false;
     let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
         let found = entries.find_mut(hash, is(key));
-        sweep_is_due = brings_a_sweep && found.is_some() && sweep.is_due();
+        sweep_is_due = found.is_some() && sweep.is_due();
         found
     })?;
     Ok(Place::Entry {
@@ -69,7 +67,7 @@ impl<K: Key, S> Place<'_, K, S> {
         match self {
             Self::Entry { state, .. } => state,
             Self::New { state, .. } | Self::Fresh { state, .. } => state,
-            Self::Shared { bucket, fresh, .. } => bucket.as_mut().unwrap_or(fresh),
+            Self::Shared { bucket, .. } => bucket,
         }
     }
 
@@ -100,19 +98,8 @@ impl<K: Key, S> Place<'_, K, S> {
             Self::New { key, state, .. } => {
                 drops.entry((key, state));
             }
-            Self::Shared {
-                mut bucket, fresh, ..
-            } => match is_charged {
-                true if bucket.is_none() => {
-                    *bucket = Some(fresh);
-                    overflow.is_charged_now();
-                }
-                true => {
-                    overflow.is_charged_now();
-                    drops.state(fresh);
-                }
-                false => drops.state(fresh),
-            },
+            Self::Shared { .. } if is_charged => overflow.is_charged_now(),
+            Self::Shared { .. } => {}
             Self::Fresh { state, .. } => drops.state(state),
         }
         false

@@ -10,26 +10,21 @@ use crate::{
     store::append_only::AppendOnlyMap,
 };
 
-use super::{Usage, table::Table};
+use super::{Usage, buckets::Tables, table::Table};
 
 /// At this many policies a warning is logged: so many are made up from requests, not written down.
 const MANY: usize = 1_000;
 
 /// The tables of a store: one for each policy that was ever used with it.
 pub struct Policies<K, S> {
-    all: AppendOnlyMap<PolicyId, PolicyTable<K, S>>,
+    all: AppendOnlyMap<PolicyId, Table<K, S>>,
     count: AtomicUsize,
     max_keys: usize,
 }
 
-struct PolicyTable<K, S> {
-    id: PolicyId,
-    table: Table<K, S>,
-}
-
-impl<K, S> Policies<K, S> {
+impl<K, S> Tables for Policies<K, S> {
     /// No tables yet, each of which will be for so many keys.
-    pub(super) fn new(max_keys: usize) -> Self {
+    fn new(max_keys: usize) -> Self {
         Self {
             all: AppendOnlyMap::new(),
             count: AtomicUsize::new(0),
@@ -37,20 +32,19 @@ impl<K, S> Policies<K, S> {
         }
     }
 
-    /// How full the tables are.
-    pub(super) fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
-        self.all.for_each(|policy| {
-            usage.keys += policy.table.keys();
-            usage.overflow_decisions += policy.table.overflow_decisions();
+    fn add_to(&self, usage: &mut Usage) {
+        self.all.for_each(|table| {
+            usage.keys += table.shards.keys();
+            usage.overflow_decisions += table.overflow.decisions();
         });
-        usage
     }
+}
 
+impl<K, S> Policies<K, S> {
     #[inline]
     pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         match self.all.first() {
-            Some(policy) if policy.id == algorithm.policy_id() => &policy.table,
+            Some((id, table)) if *id == algorithm.policy_id() => table,
             _ => self.find(algorithm),
         }
     }
@@ -58,12 +52,9 @@ impl<K, S> Policies<K, S> {
     fn find<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
         let id = algorithm.policy_id();
         let number = Cell::new(0);
-        let policy = self.all.get_or_add((id, id.as_u64()), || {
+        let table = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));
-            PolicyTable {
-                id,
-                table: Table::new(self.max_keys),
-            }
+            Table::new(self.max_keys)
         });
         // What is called here may ask this store.
         if number.get() == MANY {
@@ -74,6 +65,6 @@ impl<K, S> Policies<K, S> {
                  under which it stays one, and make none up from requests"
             );
         }
-        &policy.table
+        table
     }
 }

@@ -3,7 +3,7 @@
 //! Each limit has the table of its policy. Several are decided together, their locks taken in the
 //! order of the policies, whatever the order in the file.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
@@ -36,26 +36,13 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         clock: &impl Clock,
     ) -> Verdict<RuleSnapshot> {
         let several = |key: &RuleKey| decide_several(tables, key, ask, &|| clock.now());
-        let Ask::Charge(cost) = ask else {
-            return several(&key.to_owned());
-        };
         match key.to_owned().of_one_limit() {
             Ok((limits, Charge { limit, key })) => {
                 let rule = limits.limit(limit);
                 let table = tables.table(rule);
-                let decided = |Verdict { admitted, snapshot }, limits| Verdict {
-                    admitted,
-                    snapshot: RuleSnapshot::one(limits, (limit, snapshot)),
-                };
-                // As `Table::decide`, but each arm makes its own snapshot of rules: a request takes
-                // 1 209 instructions so, and 1 259 with one for both (bench `instructions`).
-                match table.decide_known(rule, &key, cost, clock) {
-                    Ok(verdict) => decided(verdict, limits),
-                    Err(unknown) => {
-                        let verdict = table.decide_new(unknown, rule, &key, (cost, clock));
-                        decided(verdict, limits)
-                    }
-                }
+                let Verdict { admitted, snapshot } = table.decide(rule, &key, ask, clock);
+                let snapshot = RuleSnapshot::one(limits, (limit, snapshot));
+                Verdict { admitted, snapshot }
             }
             Err(key) => several(&key),
         }
@@ -91,10 +78,7 @@ fn decide_several(
     let mut members: ArrayVec<_, MAX_LIMITS> = (key.charges().iter())
         .map(|Charge { limit, key }| {
             let rule = limits.limit(*limit);
-            (
-                *limit,
-                Member::new(rule, tables.table(rule), Cow::Borrowed(key)),
-            )
+            (*limit, Member::new(rule, tables.table(rule), key))
         })
         .collect();
     let admitted = {
@@ -104,7 +88,7 @@ fn decide_several(
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };
     let snapshots =
-        (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot()?)));
+        (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));
     Verdict {
         admitted,
         snapshot: RuleSnapshot::several(Arc::clone(limits), snapshots),

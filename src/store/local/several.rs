@@ -3,8 +3,6 @@
 //! The locks are taken in the order of the list, and for each key the shard's before the overflow
 //! bucket's. So no two threads deadlock.
 
-use std::borrow::Cow;
-
 use arrayvec::ArrayVec;
 
 use crate::{
@@ -16,25 +14,20 @@ use crate::{
 };
 
 use super::{
-    LocalBuckets, Usage,
-    buckets::Tables,
-    deferred_drop::DeferredDrops,
-    overflow::Now,
-    place::Place,
-    policies::Policies,
-    table::{Table, Wanted},
+    LocalBuckets, Usage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
+    place::Place, policies::Policies, table::Table,
 };
 
 /// One of several limits that decide together, and its key.
 pub(super) struct Member<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    /// None once the state is locked.
-    key: Option<Cow<'a, K>>,
+    key: &'a K,
     place: Option<Place<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
-    snapshot: Option<A::Snapshot>,
+    /// What was decided.
+    pub(super) snapshot: Option<A::Snapshot>,
 }
 
 /// A [`Member`], whatever its limit and key are.
@@ -44,8 +37,8 @@ pub(super) trait DecidesTogether {
     /// Whether it admits the cost. It is locked.
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
 
-    /// Charges the cost if all admit it and it is to be charged, and takes the snapshot.
-    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp);
+    /// Charges the cost, if it is to be charged, and takes the snapshot.
+    fn decide(&mut self, ask: Ask, now: Timestamp);
 
     fn unlock(&mut self, is_charged: bool);
 
@@ -64,11 +57,12 @@ pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: 
     }
     let (cost, now) = (ask.cost(), clock());
     let admitted = locked.members.iter_mut().all(|it| it.admits(cost, now));
-    let is_charged = admitted && ask.charge() > 0;
+    // What one of them refuses is charged to none.
+    let ask = if admitted { ask } else { Ask::Look(cost) };
     for member in &mut *locked.members {
-        member.charge_if(is_charged, cost, now);
+        member.decide(ask, now);
     }
-    locked.is_charged = is_charged;
+    locked.is_charged = ask.charge() > 0;
     drop(locked);
     for member in members {
         member.afterwards(now);
@@ -91,29 +85,23 @@ impl Drop for Locked<'_, '_> {
 }
 
 impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
-    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: Cow<'a, K>) -> Self {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a K) -> Self {
         Self {
             limit,
             table,
-            key: Some(key),
+            key,
             place: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
             snapshot: None,
         }
     }
-
-    /// The snapshot of what was decided.
-    pub(super) fn snapshot(self) -> Option<A::Snapshot> {
-        self.snapshot
-    }
 }
 
 impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
-        let wanted = Wanted::room_for(self.limit, cost, now);
-        let (table, drops) = (self.table, &mut self.drops);
-        self.place = (self.key.take()).map(|key| table.place_of(key, wanted, drops));
+        let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
+        self.place = Some(table.place_of(limit, self.key, (Some(cost), now), drops));
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
@@ -121,16 +109,9 @@ impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
         (self.place.as_mut()).is_none_or(|place| limit.judge(place.state(), cost, now))
     }
 
-    fn charge_if(&mut self, is_charged: bool, cost: u32, now: Timestamp) {
-        let limit = self.limit;
-        self.snapshot = self.place.as_mut().map(|place| {
-            let state = place.state();
-            if is_charged {
-                return limit.step(state, cost, now).1;
-            }
-            // If it admits what another one refuses it is charged nothing.
-            limit.look(state, cost, now).1
-        });
+    fn decide(&mut self, ask: Ask, now: Timestamp) {
+        let place = self.place.as_mut();
+        self.snapshot = place.map(|place| ask.decide(self.limit, place.state(), now).snapshot);
     }
 
     fn unlock(&mut self, is_charged: bool) {
@@ -167,9 +148,9 @@ macro_rules! each_of {
             ) -> Verdict<Self::Snapshot> {
                 let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
                 let mut members = ($(
-                    keys.$place.map(|key| {
+                    keys.$place.as_ref().map(|key| {
                         let limit = &limits.$place;
-                        Member::new(limit, tables.$place.table(limit), Cow::Owned(key))
+                        Member::new(limit, tables.$place.table(limit), key)
                     }),
                 )+);
                 let admitted = {
@@ -177,7 +158,7 @@ macro_rules! each_of {
                     $(all.extend(members.$place.as_mut().map(|member| member as _));)+
                     decide(&mut all, ask, &|| clock.now())
                 };
-                let snapshot = ($(members.$place.and_then(Member::snapshot),)+);
+                let snapshot = ($(members.$place.and_then(|member| member.snapshot),)+);
                 Verdict { admitted, snapshot }
             }
 
@@ -208,12 +189,8 @@ macro_rules! each_of {
                 ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
             }
 
-            fn usage(&self) -> Usage {
-                let places = [$(self.$place.usage()),+];
-                Usage {
-                    keys: places.iter().map(|usage| usage.keys).sum(),
-                    overflow_decisions: places.iter().map(|usage| usage.overflow_decisions).sum(),
-                }
+            fn add_to(&self, usage: &mut Usage) {
+                $(self.$place.add_to(usage);)+
             }
         }
     };

@@ -4,8 +4,7 @@ use crate::{algorithm::KeyLimit, clock::Timestamp, key::Key};
 
 use super::{
     deferred_drop::{DeferredDrops, is_dropping},
-    entries::Entries,
-    shards::{Reservation, Shard, Shards, Sweep},
+    shards::{Reservation, Shard, Shards},
 };
 
 /// How many slots a sweep visits that is due after calls for known keys.
@@ -14,40 +13,6 @@ pub(super) const SLOTS_FOR_KNOWN_KEYS: usize = 32;
 pub(super) const SLOTS_FOR_A_NEW_KEY: usize = 4;
 /// How many slots, and then other shards, are visited for a new key when the table is full.
 pub(super) const SLOTS_IN_A_FULL_TABLE: usize = 32;
-
-impl Sweep {
-    /// Visits this many slots, and takes out the entries whose states are fresh; says how
-    /// many.
-    #[cold]
-    fn take_out_idle<A: KeyLimit, K>(
-        &mut self,
-        entries: &mut Entries<K, A::State>,
-        (algorithm, now): (&A, Timestamp),
-        slots: usize,
-        drops: &mut DeferredDrops<K, A::State>,
-    ) -> usize {
-        let before = entries.len();
-        if before == 0 && !entries.is_sparse() {
-            return 0;
-        }
-        let all = entries.slots();
-        for _ in 0..slots.min(all) {
-            if let Some(entry) = entries.in_slot(self.next_slot as usize)
-                && algorithm.is_fresh(&entry.get().1, now)
-            {
-                drops.entry(entry.remove().0);
-            }
-            self.next_slot = self.next_slot.wrapping_add(1);
-            if self.next_slot as usize >= all {
-                self.next_slot = 0;
-                if entries.is_sparse() {
-                    break;
-                }
-            }
-        }
-        before - entries.len()
-    }
-}
 
 impl<K: Key, S> Shards<K, S> {
     /// Visits a few slots of the next shard in turn, so that idle keys leave wherever the calls
@@ -74,7 +39,7 @@ impl<K: Key, S> Shards<K, S> {
     ) -> Option<Reservation<'_>> {
         // A new key takes the place of one that has left, so that the count of all shards stays
         // where it is.
-        let reservation = match self.evict_idle(shard, by, SLOTS_FOR_A_NEW_KEY, drops) {
+        let reservation = match Self::evict_idle(shard, by, SLOTS_FOR_A_NEW_KEY, drops) {
             0 => self.try_reserve(),
             left => Some(self.reserve_of(left)),
         };
@@ -111,7 +76,7 @@ impl<K: Key, S> Shards<K, S> {
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
-        let left = self.evict_idle(shard, by, slots, drops);
+        let left = Self::evict_idle(shard, by, slots, drops);
         if left > 0 {
             self.uncount(left);
         }
@@ -121,17 +86,32 @@ impl<K: Key, S> Shards<K, S> {
 
     /// Takes the idle keys out of this many slots of a shard; says how many, which are still
     /// counted.
+    #[cold]
     fn evict_idle<A: KeyLimit<State = S>>(
-        &self,
         Shard { entries, sweep }: &mut Shard<K, S>,
         (algorithm, now): (&A, Timestamp),
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
     ) -> usize {
-        if is_dropping() {
+        let (before, all) = (entries.len(), entries.slots());
+        if is_dropping() || before == 0 && !entries.is_sparse() {
             return 0;
         }
-        sweep.take_out_idle(entries, (algorithm, now), slots, drops)
+        for _ in 0..slots.min(all) {
+            if let Some(entry) = entries.in_slot(sweep.next_slot as usize)
+                && algorithm.is_fresh(&entry.get().1, now)
+            {
+                drops.entry(entry.remove().0);
+            }
+            sweep.next_slot = sweep.next_slot.wrapping_add(1);
+            if sweep.next_slot as usize >= all {
+                sweep.next_slot = 0;
+                if entries.is_sparse() {
+                    break;
+                }
+            }
+        }
+        before - entries.len()
     }
 
     /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that

@@ -1,6 +1,6 @@
 //! The buckets of one policy: what is done with a key's state.
 
-use std::{borrow::Cow, mem::replace};
+use std::mem::replace;
 
 use parking_lot::MutexGuard;
 
@@ -28,42 +28,7 @@ pub(super) struct Table<K, S> {
 pub(super) struct Unknown<'a, K, S> {
     pub(super) shard: MutexGuard<'a, Shard<K, S>>,
     pub(super) hash: u64,
-    pub(super) now: Timestamp,
-}
-
-/// What is to be done with a state, by which limit, and when.
-pub(super) struct Wanted<'a, A> {
-    limit: &'a A,
-    /// The cost; none, if the state is changed in any case.
-    cost: Option<u32>,
-    now: Now<'a>,
-}
-
-impl<A> Copy for Wanted<'_, A> {}
-
-impl<A> Clone for Wanted<'_, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<'a, A> Wanted<'a, A> {
-    /// The cost is charged if it is admitted. A key that is charged nothing gets no entry.
-    pub(super) fn room_for(limit: &'a A, cost: u32, now: Now<'a>) -> Self {
-        let cost = Some(cost);
-        Self { limit, cost, now }
-    }
-
-    /// Whether it is a decision about a cost: looks and other changes bring no sweep.
-    fn brings_a_sweep(&self) -> bool {
-        self.cost.is_some_and(|cost| cost > 0)
-    }
-
-    /// The state is changed, whatever it is.
-    pub(super) fn an_entry(limit: &'a A, now: Now<'a>) -> Self {
-        let cost = None;
-        Self { limit, cost, now }
-    }
+    pub(super) at: Timestamp,
 }
 
 impl<K, S> Table<K, S> {
@@ -72,14 +37,6 @@ impl<K, S> Table<K, S> {
             shards: Shards::new(max_keys),
             overflow: Overflow::new(),
         }
-    }
-
-    pub(super) fn keys(&self) -> usize {
-        self.shards.keys()
-    }
-
-    pub(super) fn overflow_decisions(&self) -> u64 {
-        self.overflow.decisions()
     }
 }
 
@@ -110,7 +67,7 @@ impl<K: Key, S> Table<K, S> {
     /// and read in whole, for which the processor waits. It gives a twelfth of the instructions of
     /// a check (bench `instructions`).
     #[inline(always)]
-    pub(super) fn decide_known<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn decide_known<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
@@ -124,7 +81,8 @@ impl<K: Key, S> Table<K, S> {
         let now = clock.now();
         let read = move |state: &S| limit.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            return Err(Unknown { shard, hash, now });
+            let at = now;
+            return Err(Unknown { shard, hash, at });
         };
         let (admitted, snapshot) = limit.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
@@ -137,7 +95,7 @@ impl<K: Key, S> Table<K, S> {
 
     /// Decides about a key that has no entry; it gets one if it is charged and there is room.
     #[cold]
-    pub(super) fn decide_new<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn decide_new<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         unknown: Unknown<'_, K, S>,
         limit: &A,
@@ -146,8 +104,7 @@ impl<K: Key, S> Table<K, S> {
     ) -> Verdict<A::Snapshot> {
         let mut drops = DeferredDrops::new();
         let now = || clock.now();
-        let wanted = Wanted::room_for(limit, cost, &now);
-        let mut place = self.place_of_unknown(unknown, Cow::Borrowed(key), wanted, &mut drops);
+        let mut place = self.place_of_unknown(unknown, limit, key, (Some(cost), &now), &mut drops);
         let verdict = Ask::Charge(cost).decide(limit, place.state(), now());
         let is_charged = verdict.admitted && cost > 0;
         // Another call may have given the key an entry meanwhile.
@@ -167,10 +124,11 @@ impl<K: Key, S> Table<K, S> {
         now: Now<'_>,
     ) -> Verdict<A::Snapshot> {
         let mut drops = DeferredDrops::new();
-        let wanted = Wanted::room_for(limit, 0, now);
-        let mut place = self.place_of(Cow::Borrowed(key), wanted, &mut drops);
+        let mut place = self.place_of(limit, key, (Some(0), now), &mut drops);
         let verdict = ask.decide(limit, place.state(), now());
-        place.leave(&self.overflow, false, &mut drops);
+        if place.leave(&self.overflow, false, &mut drops) {
+            self.shards.sweep_next(limit, now());
+        }
         verdict
     }
 
@@ -183,16 +141,16 @@ impl<K: Key, S> Table<K, S> {
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
     ) {
+        // The bucket that is shared is not charged more than fits: others would pay it off.
+        let charged = |state: &S, is_shared: bool, held: u32, units: u32| match is_shared {
+            true => units.min(held.saturating_add(room(limit, state, now()))),
+            false => units,
+        };
         match change {
             Change::Debit(0) => {}
             Change::Debit(units) => self.debit(limit, key, (now, drops), |state, is_shared| {
-                // The bucket that is shared is not charged more than fits: others would pay it off.
-                let units = u64::from(units);
-                let units = match is_shared {
-                    true => units.min(room(limit, state, now())),
-                    false => units,
-                };
-                limit.debit(state, units, now());
+                let units = charged(state, is_shared, 0, units);
+                limit.debit(state, units.into(), now());
             }),
             Change::Refund(_) => {
                 let hash = self.shards.hash(key);
@@ -206,15 +164,8 @@ impl<K: Key, S> Table<K, S> {
                 spent,
             } => {
                 let mut settle = |state: &mut S, is_shared: bool| {
-                    let beyond = spent.saturating_sub(held);
-                    let now = now();
-                    if !is_shared || beyond == 0 {
-                        return limit.settle(state, admission, (held, spent), now);
-                    }
-                    limit.settle(state, admission, (held, spent - beyond), now);
-                    let beyond = u64::from(beyond).min(room(limit, state, now));
-                    let beyond = u32::try_from(beyond).unwrap_or(u32::MAX);
-                    limit.settle(state, admission, (0, beyond), now);
+                    let spent = charged(state, is_shared, held, spent);
+                    limit.settle(state, admission, (held, spent), now());
                 };
                 let is_settled = self.where_it_lies(limit, key, admission, &mut settle);
                 if !is_settled && spent > held {
@@ -239,11 +190,12 @@ impl<K: Key, S> Table<K, S> {
         (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
         change: impl FnOnce(&mut S, bool),
     ) {
-        let wanted = Wanted::an_entry(limit, now);
-        let mut place = self.place_of(Cow::Borrowed(key), wanted, drops);
+        let mut place = self.place_of(limit, key, (None, now), drops);
         let is_shared = place.is_shared();
         change(place.state(), is_shared);
-        place.leave(&self.overflow, true, drops);
+        if place.leave(&self.overflow, true, drops) {
+            self.shards.sweep_next(limit, now());
+        }
     }
 
     /// Changes the state that has what an admission took: that of the key's entry, or that of the
@@ -295,121 +247,90 @@ impl<K: Key, S> Table<K, S> {
 
 impl<K: Key, S> Table<K, S> {
     /// Locks the state that a key is judged by. Afterwards [`leave`](Place::leave) is to be called.
+    ///
+    /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
+    /// entry. Without one the state is changed, whatever it is.
     pub(super) fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
-        key: Cow<'_, Q>,
-        wanted: Wanted<'_, A>,
+        limit: &A,
+        key: &Q,
+        (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
-        let asked = asked(&key);
-        let hash = self.shards.hash(asked);
-        let shard = self.shards.lock(hash);
-        match entry(shard, (hash, asked), wanted.brings_a_sweep()) {
-            Ok(entry) => {
-                drops.asked_key(key);
-                entry
-            }
-            Err(shard) => {
-                let now = (wanted.now)();
-                let unknown = Unknown { shard, hash, now };
-                self.place_of_unknown(unknown, key, wanted, drops)
-            }
-        }
+        let hash = self.shards.hash(key);
+        entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
+            let at = now();
+            let unknown = Unknown { shard, hash, at };
+            self.place_of_unknown(unknown, limit, key, (cost, now), drops)
+        })
     }
 
     #[inline]
-    pub(super) fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         unknown: Unknown<'a, K, S>,
-        key: Cow<'_, Q>,
-        wanted: Wanted<'_, A>,
+        limit: &A,
+        key: &Q,
+        (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
-        let (limit, fresh) = (wanted.limit, fresh_state(wanted.limit));
         let Unknown {
             mut shard,
             hash,
-            now,
+            at,
         } = unknown;
-        if let Some(cost) = wanted.cost {
+        if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
-            if let Some(bucket) = self
-                .overflow
-                .lock_if_unchanged(limit, cost, wanted.now, drops)
-            {
-                drops.asked_key(key);
-                return Place::Shared {
-                    bucket,
-                    shard,
-                    fresh,
-                };
+            if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
+                return Place::Shared { bucket, shard };
             }
-            if cost == 0 || !limit.judge(&fresh, cost, now) {
-                drops.asked_key(key);
-                let state = fresh;
+            let state = fresh_state(limit);
+            if cost == 0 || !limit.judge(&state, cost, at) {
                 return Place::Fresh { shard, state };
             }
+            drops.state(state);
         }
-        let Some(reservation) = self.shards.reserve(&mut shard, (limit, now), drops) else {
-            drops.asked_key(key);
+        let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
             return Place::Shared {
-                bucket: self.overflow.lock_to_decide(),
+                bucket: self.overflow.lock_to_decide(|| fresh_state(limit)),
                 shard,
-                fresh,
             };
         };
-        let key = match key {
-            Cow::Owned(key) => key,
-            Cow::Borrowed(borrowed) => {
-                // No lock is held while a key is copied: its own `Clone` may take its time, panic,
-                // or ask this store.
-                drop(shard);
-                let key = borrowed.to_owned();
-                match entry(
-                    self.shards.lock(hash),
-                    (hash, borrowed),
-                    wanted.brings_a_sweep(),
-                ) {
-                    // Another call has given it one meanwhile.
-                    Ok(entry) => {
-                        drops.key(key);
-                        return entry;
-                    }
-                    Err(unknown) => shard = unknown,
-                }
-                key
+        // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
+        // this store.
+        drop(shard);
+        let own = key.to_owned();
+        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
+            Err(shard) => shard,
+            // Another call has given it one meanwhile.
+            Ok(entry) => {
+                drops.key(own);
+                return entry;
             }
         };
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));
-        let state = self.overflow.initial_state(fresh, limit, wanted.now, drops);
+        let owed = self.overflow.initial_state(limit, now, drops);
+        let state = owed.unwrap_or_else(|| fresh_state(limit));
         Place::New {
             shard,
             reservation,
             hash,
-            key,
+            key: own,
             state,
         }
     }
 }
 
 /// How many units still fit.
-fn room<A: KeyLimit>(limit: &A, state: &A::State, now: Timestamp) -> u64 {
+fn room<A: KeyLimit>(limit: &A, state: &A::State, now: Timestamp) -> u32 {
     let snapshot = limit.snapshot(state, 0, true, now);
-    limit.decision_of(&snapshot).remaining()
+    let remaining = limit.decision_of(&snapshot).remaining();
+    u32::try_from(remaining).unwrap_or(u32::MAX)
 }
 
 /// The state of a key that was never charged. Its time is the earliest, so that it is never ahead
 /// of the clock.
-/// A key as it is asked for.
-#[expect(
-    clippy::ptr_arg,
-    reason = "where `Q::Owned` is `K`, Rust 1.88 does not know that it can be borrowed"
-)]
-fn asked<'a, Q: ToOwned + ?Sized>(key: &'a Cow<'_, Q>) -> &'a Q {
-    key
-}
-
 fn fresh_state<A: KeyLimit>(limit: &A) -> A::State {
     limit.fresh(Timestamp::from_micros(0))
 }

@@ -25,9 +25,7 @@ fn admits<A: KeyLimit>(
     now: Timestamp,
 ) -> bool {
     let clock = ManualClock::at(now);
-    let verdict = table
-        .decide_known(algorithm, &key, 1, &clock)
-        .unwrap_or_else(|unknown| table.decide_new(unknown, algorithm, &key, (1, &clock)));
+    let verdict = table.decide(algorithm, &key, Ask::Charge(1), &clock);
     verdict.admitted
 }
 
@@ -48,7 +46,7 @@ fn a_table_whose_keys_have_left_is_small_again() {
             }
             admits(&table, &algorithm, 0, later);
         }
-        assert!(table.keys() <= 101);
+        assert!(table.shards.keys() <= 101);
         assert!(
             slots(&table) * 20 < at_most,
             "{} of {at_most}",
@@ -69,7 +67,7 @@ fn a_full_table_is_three_quarters_full_and_stays_so_while_keys_come_and_go() {
         for key in newcomers.by_ref().take(MAX_KEYS) {
             admits(&table, &algorithm, key, now);
         }
-        assert!(table.keys() > MAX_KEYS / 2);
+        assert!(table.shards.keys() > MAX_KEYS / 2);
         assert!(slots(&table) * 3 <= MAX_KEYS * 4, "{}", slots(&table));
         now = now.saturating_add(Duration::from_secs(1));
     }
@@ -83,12 +81,12 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
         admits(&table, &algorithm, key, START);
     }
     let idle = START.saturating_add(Duration::from_secs(120));
-    let mut keys = table.keys();
+    let mut keys = table.shards.keys();
     for key in 0..200_000 {
         admits(&table, &algorithm, key % 3_000, idle);
-        let gone = keys.saturating_sub(table.keys());
+        let gone = keys.saturating_sub(table.shards.keys());
         assert!(gone <= SLOTS_FOR_KNOWN_KEYS, "{gone} in one call");
-        keys = table.keys();
+        keys = table.shards.keys();
     }
 }
 
@@ -106,7 +104,7 @@ fn looks_take_no_slice_from_the_decisions_between_them() {
         admits(&table, &algorithm, 0, idle);
         table.decide(&algorithm, &0, Ask::Look(1), &clock);
     }
-    assert_eq!(table.keys(), 1);
+    assert_eq!(table.shards.keys(), 1);
 }
 
 #[test]
