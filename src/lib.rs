@@ -142,9 +142,10 @@ pub use self::{
     enforce::Enforced,
     exempt::{Exempt, NoExemption},
     layer::{
-        End, Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
-        RateLimitLayer, ResponseFuture, SettledAtEnd, SettledBody, SettledByHead, Unsettled,
+        Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
+        ResponseFuture, SettledAtEnd,
     },
+    response::body_end::End,
     store_error::{HandleStoreError, OnStoreError},
 };
 #[doc(hidden)]
@@ -152,7 +153,7 @@ pub use self::{
 pub use self::{
     enforce::Enforce,
     keyed::KeysFor,
-    layer::{Around, Expose, Fallback, InnerService, LayerFor, Settle},
+    layer::{Expose, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

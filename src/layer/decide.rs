@@ -15,7 +15,7 @@ use crate::{
     key::{Key, Rejection},
     keyed::KeysFor,
     observe::{Event, Observe, Outcome},
-    response::{Reason, Refusal, Respond},
+    response::{BodyEnd, Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
 };
 
@@ -206,7 +206,8 @@ where
                 let limit = self.limiter.algorithm().limit(&query.choice).clone();
                 let store = self.limiter.store().clone();
                 let held = (stored.clone(), query.cost);
-                Some(Hold::new(limit, store, query.key, held, EndsWhen::Dropped))
+                let hold = Hold::new(limit, store, query.key, held, EndsWhen::Dropped);
+                Some(BodyEnd::new(hold, self.options.settle.spent_at_end()))
             }
             _ => None,
         };
@@ -233,33 +234,36 @@ where
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let decision = || decision_of(limit, &admitted.snapshot);
         self.options.expose.expose(request, decision);
-        let (settles, in_flight) = (<A::Limit as Limit>::SETTLES, <A::Limit as Limit>::IN_FLIGHT);
-        if in_flight {
-            if let Some(hold) = &admitted.hold {
-                self.options.respond.hand_over(request, hold.clone());
-            }
-        } else if settles
-            && !Z::IS_ASKED
-            && let Some(hold) = admitted.hold.take()
+        let in_flight = <A::Limit as Limit>::IN_FLIGHT;
+        if (in_flight || !Z::BY_LAYER)
+            && let Some(end) = &admitted.hold
         {
-            self.options.respond.hand_over(request, hold);
+            self.options.respond.hand_over(request, end.hold().clone());
         }
-        let has_hold = (settles || in_flight) && admitted.hold.is_some();
-        has_hold || self.options.respond.annotates() && admitted.is_enforced
+        if !in_flight && !Z::BY_LAYER {
+            // It is the request's alone.
+            admitted.hold = None;
+        }
+        admitted.hold.is_some() || self.options.respond.annotates() && admitted.is_enforced
     }
 
-    fn annotate(&self, response: &mut Svc::Response, mut admitted: Self::Admitted) {
+    fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, mut admitted: Self::Admitted) {
         let limit = self.limiter.algorithm().limit(&admitted.choice);
-        if let Some(hold) = admitted.hold.take() {
-            if Z::IS_ASKED {
-                let spent = self.options.settle.spent(response);
-                let freed = hold.held().saturating_sub(spent);
+        let Ok(response) = answer else {
+            if let Some(end) = admitted.hold {
+                end.service_failed();
+            }
+            return;
+        };
+        if let Some(end) = admitted.hold {
+            if let Some(spent) = self.options.settle.spent(response) {
+                let freed = end.hold().held().saturating_sub(spent);
                 admitted.snapshot = admitted.snapshot.map(|stored| limit.freed(&stored, freed));
                 // Off the response's path: a store that hangs delays nothing.
-                drop(hold.settle(spent));
+                drop(end.hold().settle(spent));
             }
-            if <A::Limit as Limit>::IN_FLIGHT {
-                self.options.respond.keep_until_end(response, hold);
+            if <A::Limit as Limit>::IN_FLIGHT || self.options.settle.spent_at_end().is_some() {
+                self.options.respond.keep_until_end(response, end);
             }
         }
         if self.options.respond.annotates() && admitted.is_enforced {
@@ -344,7 +348,7 @@ pub struct Admitted<Choice, Stored> {
     is_enforced: bool,
     snapshot: Snapshot<Stored>,
     /// Its cost or its place in flight, if it holds one.
-    hold: Option<Hold>,
+    hold: Option<BodyEnd>,
 }
 
 /// The decision about an admitted request.

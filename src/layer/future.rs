@@ -140,18 +140,12 @@ where
                 layer,
                 admitted,
             } => {
-                let response = ready!(future.poll(cx));
+                let mut answer = ready!(future.poll(cx));
                 // At once, even if there is no response: the future may be kept for longer.
-                let admitted = admitted.take();
-                Poll::Ready(match response {
-                    Ok(mut response) => {
-                        if let Some(admitted) = admitted {
-                            layer.annotate(&mut response, admitted);
-                        }
-                        Ok(response)
-                    }
-                    Err(error) => Err(Layer::inner_error(error)),
-                })
+                if let Some(admitted) = admitted.take() {
+                    layer.finish(&mut answer, admitted);
+                }
+                Poll::Ready(answer.map_err(Layer::inner_error))
             }
             _ => self.poll_other(cx),
         }

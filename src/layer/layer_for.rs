@@ -82,7 +82,7 @@ pub trait LayerFor<Svc: Service<Req>, Req>: Sized {
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.
-    fn annotate(&self, response: &mut Svc::Response, admitted: Self::Admitted);
+    fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, admitted: Self::Admitted);
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Svc::Error) -> Self::Error;

@@ -1,9 +1,15 @@
 //! The options of a layer.
 
+use std::{fmt, sync::Arc};
+
 use http::Request;
 
 use crate::{
-    decision::Decision, enforce::Enforced, exempt::NoExemption, observe::Silent, response::Http,
+    decision::Decision,
+    enforce::Enforced,
+    exempt::NoExemption,
+    observe::Silent,
+    response::{Http, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
 
@@ -20,7 +26,7 @@ pub struct Options<
     ExemptFn = NoExemption,
     OnError = OnStoreError,
     Expose = Hidden,
-    SettleFn = Unsettled,
+    SettleFn = (),
     EnforceFn = Enforced,
     Observer = Silent,
 > {
@@ -44,7 +50,7 @@ impl Default for Options {
             on_store_error: OnStoreError::default(),
             expose: Hidden,
             max_waiting: MaxWaiting::default(),
-            settle: Unsettled,
+            settle: (),
             enforce: Enforced,
             observe: Silent,
         }
@@ -101,60 +107,46 @@ impl<B> Expose<Request<B>> for Exposed {
     }
 }
 
-/// Says what a request has spent, when the head of its response is ready.
+/// Says who settles what a request holds, and with what.
 #[doc(hidden)]
 pub trait Settle<Res> {
-    /// Whether `spent` is called: if not, the request carries its [`Hold`](crate::Hold).
-    const IS_ASKED: bool = false;
+    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
+    const BY_LAYER: bool = true;
 
-    /// How many units the response has spent.
-    fn spent(&self, _response: &Res) -> u32 {
-        0
+    /// How many units a response with this head has spent, if the head tells.
+    fn spent(&self, _response: &Res) -> Option<u32> {
+        None
     }
-}
 
-/// Wraps the inner service if holds are settled at the end of the body.
-#[doc(hidden)]
-pub trait Around<Svc> {
-    /// The service that is limited.
-    type Service;
-
-    /// Wraps the inner service.
-    fn around(&self, inner: Svc) -> Self::Service;
+    /// What tells it when the body has ended.
+    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
+        None
+    }
 }
 
 /// A request carries its [`Hold`](crate::Hold) itself: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unsettled;
+impl<Res> Settle<Res> for () {
+    const BY_LAYER: bool = false;
+}
 
-impl<Res> Settle<Res> for Unsettled {}
-
-impl<Svc> Around<Svc> for Unsettled {
-    type Service = Svc;
-
-    #[inline]
-    fn around(&self, inner: Svc) -> Svc {
-        inner
+impl<Res, F: Fn(&Res) -> u32> Settle<Res> for F {
+    fn spent(&self, response: &Res) -> Option<u32> {
+        Some(self(response))
     }
 }
 
-/// A request is settled when the head of its response is ready.
-#[derive(Debug, Clone, Copy)]
-pub struct SettledByHead<F>(pub(super) F);
+/// A request is settled when the body of its response has ended.
+#[derive(Clone)]
+pub struct SettledAtEnd(pub(super) Arc<SpentAtEnd>);
 
-impl<Res, F: Fn(&Res) -> u32> Settle<Res> for SettledByHead<F> {
-    const IS_ASKED: bool = true;
-
-    fn spent(&self, response: &Res) -> u32 {
-        (self.0)(response)
+impl<Res> Settle<Res> for SettledAtEnd {
+    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
+        Some(&self.0)
     }
 }
 
-impl<Svc, F> Around<Svc> for SettledByHead<F> {
-    type Service = Svc;
-
-    #[inline]
-    fn around(&self, inner: Svc) -> Svc {
-        inner
+impl fmt::Debug for SettledAtEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SettledAtEnd").finish_non_exhaustive()
     }
 }

@@ -1,13 +1,15 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::mem;
-
-use bytes::Bytes;
 use http::{Request, Response};
 
 use super::{
-    Refusal, Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
-    grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer, retry_after,
+    BodyEnd, Refusal, Respond,
+    body::{FromBytes, keep_until_end},
+    field_writer::FieldWriter,
+    fields::Fields,
+    grpc_protocol::GrpcProtocol,
+    grpc_renderer::GrpcRenderer,
+    retry_after,
 };
 use crate::{decision::Decision, hold::Hold};
 
@@ -100,9 +102,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request.extensions_mut().insert(hold);
     }
 
-    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
-        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
-        *response.body_mut() = body.keeping(hold);
+    fn keep_until_end(&self, response: &mut Response<ResB>, end: BodyEnd) {
+        keep_until_end(response, end);
     }
 
     fn annotates(&self) -> bool {
@@ -120,6 +121,7 @@ mod tests {
     use std::{convert::Infallible, time::Duration};
 
     use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+    use bytes::Bytes;
     use http::HeaderValue;
 
     use super::*;

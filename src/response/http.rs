@@ -6,9 +6,15 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
 
 use super::{
-    PlainText, ProblemJson, Reason, Refusal, Render, Respond, body::FromBytes,
-    field_writer::FieldWriter, fields::Fields, grpc_protocol::GrpcProtocol,
-    grpc_renderer::GrpcRenderer, head::for_method, retry_after, set_field::set_no_store,
+    BodyEnd, PlainText, ProblemJson, Reason, Refusal, Render, Respond,
+    body::{FromBytes, keep_until_end},
+    field_writer::FieldWriter,
+    fields::Fields,
+    grpc_protocol::GrpcProtocol,
+    grpc_renderer::GrpcRenderer,
+    head::for_method,
+    retry_after,
+    set_field::set_no_store,
 };
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -253,9 +259,8 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         request.extensions_mut().insert(hold);
     }
 
-    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
-        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
-        *response.body_mut() = body.keeping(hold);
+    fn keep_until_end(&self, response: &mut Response<ResB>, end: BodyEnd) {
+        keep_until_end(response, end);
     }
 
     fn annotates(&self) -> bool {
