@@ -73,7 +73,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("siphasher", "key/percentile.rs policy.rs"),
     (
         "tokio",
-        "layer/max_waiting.rs layer/waiting.rs limiter/until_ready.rs store/redis/",
+        "layer/options.rs layer/waiting.rs limiter/until_ready.rs store/redis/",
     ),
     ("tonic", "key/ response/"),
     ("tower_layer", "layer/"),

@@ -27,6 +27,7 @@ pin_project! {
     pub struct ResponseFuture<Svc, Req, Layer>
     where
         Svc: Service<Req>,
+        Svc: Clone,
         Layer: LayerFor<Svc, Req>,
     {
         #[pin]
@@ -39,6 +40,7 @@ pin_project! {
     pub(super) enum State<Svc, Req, Layer>
     where
         Svc: Service<Req>,
+        Svc: Clone,
         Layer: LayerFor<Svc, Req>,
     {
         Plain { #[pin] future: Svc::Future },
@@ -52,18 +54,23 @@ pin_project! {
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     #[inline]
     pub(super) fn new(state: State<Svc, Req, Layer>) -> Self {
         Self { state }
     }
+
+    #[inline]
+    pub(super) fn plain(future: Svc::Future) -> Self {
+        Self::new(State::Plain { future })
+    }
 }
 
 impl<Svc, Req, Layer> State<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     /// Calls the inner service, for a request that was admitted.
@@ -87,25 +94,32 @@ where
         }
     }
 
+    /// Lets a request wait, with the inner service that was made ready.
+    pub(super) fn waiting(
+        layer: &Arc<Layer>,
+        service: &mut Svc,
+        request: Req,
+        wait: Wait<Svc, Req, Layer>,
+    ) -> Self {
+        let waiting = Waiting::boxed(layer, take_ready(service), request, wait);
+        Self::Waiting { waiting }
+    }
+
     /// Does what comes next for a request.
     pub(super) fn next(
         layer: &Arc<Layer>,
         service: &mut Svc,
         request: Req,
         next: Next<Layer, Svc, Req>,
-    ) -> Self
-    where
-        Svc: Clone,
-    {
+    ) -> Self {
         match next {
             Next::Uncounted => Self::Plain {
                 future: service.call(request),
             },
             Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
-            Next::Queued(query, snapshot, delay, permit) => {
-                let (service, wait) = (take_ready(service), Wait::turn(snapshot, delay, permit));
-                let waiting = Waiting::boxed(layer, service, request, query, wait);
-                Self::Waiting { waiting }
+            Next::Queued(turn, delay, permit) => {
+                let wait = Wait::turn(turn, delay, permit);
+                Self::waiting(layer, service, request, wait)
             }
             Next::Answered(answer) => {
                 // What the inner service had reserved to be ready (a permit of a concurrency limit,
@@ -119,7 +133,7 @@ where
 }
 
 /// Takes the service that was made ready, for a request, and leaves a clone in its place.
-pub(super) fn take_ready<Svc: Clone>(service: &mut Svc) -> Svc {
+fn take_ready<Svc: Clone>(service: &mut Svc) -> Svc {
     let clone = service.clone();
     mem::replace(service, clone)
 }
@@ -186,7 +200,7 @@ where
 
 impl<Svc, Req, Layer> fmt::Debug for ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

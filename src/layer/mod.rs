@@ -8,7 +8,7 @@
 //! | its key, cost and limit are found, the store is asked | `decide`, by the trait in `layer_for` |
 //! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
 //! | a request that is refused or rejected is answered | `decide`, which logs in `warnings` |
-//! | a request that has to wait does so | `waiting`, `max_waiting` |
+//! | a request that has to wait does so | `waiting` |
 //! | the response comes: its hold is settled, fields are added | `future`, `decide` |
 //! | the body ends: what it has spent is settled | `response/body_end` |
 //!
@@ -21,14 +21,13 @@ use tower_layer::Layer;
 
 use crate::{limiter::RateLimiter, response::body_end::End, store::LocalStore};
 
-use self::max_waiting::MaxWaiting;
+use self::waiting::max_waiting;
 
 mod decide;
 mod enforce;
 mod fallback;
 mod future;
 mod layer_for;
-mod max_waiting;
 mod observe;
 mod options;
 mod service;
@@ -401,7 +400,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// ```
     #[must_use]
     pub fn max_waiting(mut self, requests: usize) -> Self {
-        self.options.max_waiting = MaxWaiting::new(requests);
+        self.options.max_waiting = max_waiting(requests);
         self
     }
 

@@ -1,10 +1,5 @@
 //! Calls the observer of a layer.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    thread,
-};
-
 use crate::{
     algorithm::Limit,
     choice::Choose,
@@ -14,8 +9,7 @@ use crate::{
 
 use super::{
     Options, RateLimitLayer,
-    decide::{StoreQuery, decision_of},
-    layer_for::Snapshot,
+    decide::{SnapshotOf, StoreQuery, decision_of},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -64,20 +58,18 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Reports an admitted request. The error is the observer's panic: the caller of this function
-    /// ends what the request holds, and resumes the panic.
+    /// Reports an admitted request.
     #[inline]
     pub(super) fn tell_admitted<Req, K>(
         &self,
         query: &StoreQuery<A::Choice, K>,
-        snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
-    ) -> thread::Result<()>
-    where
+        snapshot: &SnapshotOf<A, Req>,
+    ) where
         A: Choose<Req>,
         W: Observe<K>,
     {
         if self.options.observe.is_silent() {
-            return Ok(());
+            return;
         }
         let limit = self.limiter.algorithm().limit(&query.choice);
         let decision = || decision_of(limit, snapshot);
@@ -90,7 +82,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
                 limit.shadows_of(stored, tell);
             }
         };
-        let event = Event {
+        self.options.observe.observe(&Event {
             decision: Some(&decision),
             shadows: match <A::Limit as Limit>::HAS_SHADOWS {
                 true => Some(&shadows),
@@ -99,8 +91,6 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             passes: true,
             is_delayed: !delay.is_zero(),
             ..query.event(outcome)
-        };
-        let tell = || self.options.observe.observe(&event);
-        catch_unwind(AssertUnwindSafe(tell))
+        });
     }
 }

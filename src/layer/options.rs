@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use http::Request;
+use tokio::sync::Semaphore;
 
 use crate::{
     decision::Decision,
@@ -13,7 +14,7 @@ use crate::{
     store_error::OnStoreError,
 };
 
-use super::max_waiting::MaxWaiting;
+use super::waiting::max_waiting;
 
 /// The options of a layer; the layer's setters replace them.
 // Elsewhere in `layer` the parameters have one letter each: C, R, X, E, D (whether the decision is
@@ -35,7 +36,7 @@ pub struct Options<
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
     pub(super) expose: Expose,
-    pub(super) max_waiting: MaxWaiting,
+    pub(super) max_waiting: Arc<Semaphore>,
     pub(super) settle: SettleFn,
     pub(super) enforce: EnforceFn,
     pub(super) observe: Observer,
@@ -49,7 +50,7 @@ impl Default for Options {
             exempt: NoExemption,
             on_store_error: OnStoreError::default(),
             expose: Hidden,
-            max_waiting: MaxWaiting::default(),
+            max_waiting: max_waiting(usize::MAX),
             settle: (),
             enforce: Enforced,
             observe: Silent,

@@ -144,16 +144,13 @@ struct Settling {
 }
 
 impl BodyEnd {
-    /// Of a request whose inner service is called now.
-    pub(crate) fn new(hold: Hold, spent: Option<&Arc<SpentAtEnd>>) -> Self {
-        let settling = spent.map(|spent| {
-            Box::new(Settling {
-                spent: Arc::clone(spent),
-                since: Instant::now(),
-                end: None,
-            })
-        });
-        Self { hold, settling }
+    /// Lets the closure say what was spent; the inner service is called now.
+    pub(crate) fn settle_by(&mut self, spent: &Arc<SpentAtEnd>) {
+        self.settling = Some(Box::new(Settling {
+            spent: Arc::clone(spent),
+            since: Instant::now(),
+            end: None,
+        }));
     }
 
     pub(crate) fn hold(&self) -> &Hold {
@@ -217,6 +214,13 @@ impl BodyEnd {
     /// The body cannot tell when it ends: all that is held is charged.
     pub(super) fn unknown(mut self) {
         self.settling = None;
+    }
+}
+
+impl From<Hold> for BodyEnd {
+    fn from(hold: Hold) -> Self {
+        let settling = None;
+        Self { hold, settling }
     }
 }
 
