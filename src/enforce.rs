@@ -13,18 +13,8 @@ pub trait Enforce<Req, Key> {
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool;
 }
 
-/// Every request is enforced: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Enforced;
-
-impl<Req, Key> Enforce<Req, Key> for Enforced {
-    #[inline]
-    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
-        true
-    }
-}
-
 impl<Req, Key> Enforce<Req, Key> for bool {
+    #[inline]
     fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
         *self
     }
@@ -33,6 +23,7 @@ impl<Req, Key> Enforce<Req, Key> for bool {
 // Without this the compiler says "expected a closure" for each type that is neither.
 #[diagnostic::do_not_recommend]
 impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
+    #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
         self(request, key)
     }

@@ -3,16 +3,14 @@
 /// Says which requests pass without a key, a count or a header.
 ///
 /// A closure `|request: &Request| …` that returns a `bool` implements it.
+#[doc(hidden)]
 pub trait Exempt<Req> {
     /// Whether the request passes without being counted.
     fn is_exempt(&self, request: &Req) -> bool;
 }
 
 /// Counts every request: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NoExemption;
-
-impl<Req> Exempt<Req> for NoExemption {
+impl<Req> Exempt<Req> for () {
     #[inline]
     fn is_exempt(&self, _request: &Req) -> bool {
         false

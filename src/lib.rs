@@ -139,19 +139,18 @@ pub use quota::Quota;
 #[cfg(feature = "layer")]
 pub use self::{
     cost::Cost,
-    enforce::Enforced,
-    exempt::{Exempt, NoExemption},
     layer::{
-        Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
+        Exposed, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
         ResponseFuture, SettledAtEnd,
     },
     response::body_end::End,
-    store_error::{HandleStoreError, OnStoreError},
+    store_error::OnStoreError,
 };
 #[doc(hidden)]
 #[cfg(feature = "layer")]
 pub use self::{
     enforce::Enforce,
+    exempt::Exempt,
     keyed::KeysFor,
     layer::{Expose, Fallback, InnerService, LayerFor, Settle},
 };

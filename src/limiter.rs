@@ -4,7 +4,7 @@ use crate::{
     algorithm::Limit,
     choice::Choose,
     key::Key,
-    observe::{Observe, Silent},
+    observe::Observe,
     store::{AsKey, Ask, Change, Store},
 };
 
@@ -54,7 +54,7 @@ use operation::Request;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct RateLimiter<Algo, Store, Observer = Silent> {
+pub struct RateLimiter<Algo, Store, Observer = ()> {
     algorithm: Algo,
     store: Store,
     observer: Observer,
@@ -77,7 +77,7 @@ pub struct RateLimiter<Algo, Store, Observer = Silent> {
 /// # let _ = mailer.limit.check("bob");
 /// ```
 #[cfg(feature = "local")]
-pub type LocalRateLimiter<Algo, Key, Observer = Silent> =
+pub type LocalRateLimiter<Algo, Key, Observer = ()> =
     RateLimiter<Algo, crate::store::LocalStore<Algo, Key>, Observer>;
 
 impl<A, S> RateLimiter<A, S> {
@@ -86,7 +86,7 @@ impl<A, S> RateLimiter<A, S> {
         Self {
             algorithm,
             store,
-            observer: Silent,
+            observer: (),
         }
     }
 }

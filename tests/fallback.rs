@@ -13,8 +13,7 @@ use std::{
 
 use http::{Request, Response};
 use tollgate::{
-    Decision, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter, StoreError,
-    StoreErrorKind,
+    Decision, Hold, Limit, Options, Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, Key},
     response::{AsError, RateLimited, StoreFailed},
@@ -107,8 +106,7 @@ fn small(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("small")
 }
 
-type Numbers<S, E> =
-    RateLimitLayer<FixedWindow, Flapping<S>, Global, Options<u32, AsError, NoExemption, E>>;
+type Numbers<S, E> = RateLimitLayer<FixedWindow, Flapping<S>, Global, Options<u32, AsError, (), E>>;
 
 fn numbers<S, E>(units: u64, store: &Flapping<S>, on_store_error: E) -> Numbers<S, E>
 where

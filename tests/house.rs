@@ -35,7 +35,7 @@ const MODULES: &[(&str, &str)] = &[
     ),
     ("store", "algorithm clock config each_of error key rules"),
     ("hold", "algorithm decision key store"),
-    ("observe", "decision error store"),
+    ("observe", "algorithm decision error store"),
     ("response", "decision error hold logged_once"),
     (
         "limiter",

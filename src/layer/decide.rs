@@ -10,6 +10,7 @@ use crate::{
     cost::Cost,
     decision::Decision,
     enforce::Enforce,
+    error::StoreErrorKind,
     exempt::Exempt,
     hold::{EndsWhen, Hold},
     key::{Key, Rejection},
@@ -17,11 +18,11 @@ use crate::{
     observe::{Event, Observe, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
+    store_error::OnStoreError,
 };
 
 use super::{
     Expose, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
-    fallback::FallbackOutcome,
     future::State,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     waiting::{Turn, Wait},
@@ -70,8 +71,11 @@ where
             }
             Err(rejection) => {
                 return proceed(self, inner, request, |request| {
-                    let answer = self.reject(request, rejection);
-                    answer.map_or(Next::Uncounted, Next::Answered)
+                    let refuses = options.enforce.is_enforced(request, None);
+                    let rejection = rejection.into_response();
+                    let refusal = Refusal::new(Reason::Rejected(&rejection));
+                    let event = Event::uncounted(Outcome::Rejected);
+                    Next::answered(self.turn_away(request, refusal, refuses, event))
                 });
             }
         };
@@ -125,37 +129,33 @@ where
                 let decision = limit.decision_of(&refused.snapshot);
                 return match self.refuse(request, &query, decision) {
                     Some(answer) => Next::Answered(answer),
-                    None => Next::Admitted(Admitted {
-                        choice: query.choice,
-                        is_enforced: false,
-                        snapshot: Ok(refused.snapshot),
-                        // Nothing was charged, so there is nothing to settle.
-                        hold: None,
-                    }),
+                    // Nothing was charged, so there is nothing to settle.
+                    None => Next::Admitted(query.admitted(Ok(refused.snapshot), None)),
                 };
             }
-            Err(error) => match fallback.decide_instead(&error, request, &query.key, query.cost) {
-                FallbackOutcome::Decided(decision, delay) if decision.is_admitted() => {
-                    (Err(decision), delay)
-                }
-                FallbackOutcome::Decided(decision, _) => {
-                    let answer = self.refuse(request, &query, *decision);
-                    return answer.map_or(Next::Uncounted, Next::Answered);
-                }
-                instead => {
-                    let passes = matches!(instead, FallbackOutcome::Pass) || !query.is_enforced;
-                    self.options.observe.observe(&Event {
-                        error: Some(&error),
-                        passes,
-                        ..query.event(Outcome::StoreError)
-                    });
-                    if passes {
-                        return Next::Uncounted;
+            Err(error) => {
+                let instead = match error.kind() {
+                    StoreErrorKind::Unavailable => {
+                        fallback.decide_instead(&error, request, &query.key, query.cost)
                     }
-                    let refusal = Refusal::new(Reason::StoreFailed(error.kind()));
-                    return Next::Answered(self.options.respond.answer(request, refusal));
+                    _ => Err(OnStoreError::Refuse),
+                };
+                match instead {
+                    Ok((decision, delay)) if decision.is_admitted() => (Err(decision), delay),
+                    Ok((decision, _)) => {
+                        return Next::answered(self.refuse(request, &query, *decision));
+                    }
+                    Err(choice) => {
+                        let refuses = query.is_enforced && choice == OnStoreError::Refuse;
+                        let event = Event {
+                            error: Some(&error),
+                            ..query.event(Outcome::StoreError)
+                        };
+                        let refusal = Refusal::new(Reason::StoreFailed(error.kind()));
+                        return Next::answered(self.turn_away(request, refusal, refuses, event));
+                    }
                 }
-            },
+            }
         };
         if delay.is_zero() || !query.is_enforced {
             return Next::Admitted(self.observe_and_admit(query, snapshot));
@@ -170,8 +170,7 @@ where
         // The maximum of requests is waiting.
         let limit = self.limiter.algorithm().limit(&query.choice);
         let decision = decision_of(limit, snapshot).refused_for_its_delay();
-        let answer = self.refuse(request, query, decision);
-        answer.map_or(Next::Uncounted, Next::Answered)
+        Next::answered(self.refuse(request, query, decision))
     }
 
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
@@ -298,31 +297,25 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
     }
 
-    /// Answers a request that must have a key and has none, and calls the observer; `None` if the
-    /// limit is not enforced.
-    fn reject<Req, Res, Err, K>(
+    /// Calls the observer; answers a request in the inner service's place, or lets it pass where
+    /// the limit is not enforced.
+    fn turn_away<Req, Res, Err, K>(
         &self,
         request: &Req,
-        rejection: impl Rejection,
+        refusal: Refusal<'_>,
+        refuses: bool,
+        event: Event<'_, K>,
     ) -> Option<Result<Res, R::Error>>
     where
         R: Respond<Req, Res, Err>,
-        N: Enforce<Req, K>,
         W: Observe<K>,
     {
-        let options = &self.options;
-        let is_enforced = options.enforce.is_enforced(request, None);
-        options.observe.observe(&Event {
-            passes: !is_enforced,
-            ..Event::uncounted(Outcome::Rejected)
-        });
-        let rejection = rejection.into_response();
-        let refusal = Refusal::new(Reason::Rejected(&rejection));
-        is_enforced.then(|| options.respond.answer(request, refusal))
+        let passes = !refuses;
+        self.options.observe.observe(&Event { passes, ..event });
+        refuses.then(|| self.options.respond.answer(request, refusal))
     }
 
-    /// Answers a request that was refused, and calls the observer; `None` if the limit is not
-    /// enforced.
+    /// Turns away a request that is over its limit.
     #[cold]
     fn refuse<Req, Res, Err, Choice, K>(
         &self,
@@ -341,18 +334,16 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
             true => Outcome::Refused,
             false => Outcome::ShadowRefused,
         };
-        self.options.observe.observe(&Event {
-            decision: Some(&|| decision.clone()),
-            passes: !query.is_enforced,
+        let event = Event {
+            decided: Some(&decision),
             ..query.event(outcome)
-        });
+        };
         warn_of_bursts_of_zero(&decision);
         if !query.is_enforced {
             warn_of_rehearsal(&decision);
-            return None;
         }
         let refusal = Refusal::new(Reason::Limited(&decision)).with_key(&query.key);
-        Some(self.options.respond.answer(request, refusal))
+        self.turn_away(request, refusal, query.is_enforced, event)
     }
 }
 

@@ -72,6 +72,13 @@ pub enum Next<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> {
     Answered(Result<Svc::Response, Layer::Error>),
 }
 
+impl<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> Next<Layer, Svc, Req> {
+    /// The request is answered, or passes uncounted where the limit is not enforced.
+    pub(super) fn answered(answer: Option<Result<Svc::Response, Layer::Error>>) -> Self {
+        answer.map_or(Self::Uncounted, Self::Answered)
+    }
+}
+
 /// The store's snapshot of an admission, or the decision of the limiter in the store's place.
 pub(super) type Snapshot<Stored> = Result<Stored, Box<Decision>>;
 

@@ -1,15 +1,13 @@
 //! Calls the observer of a layer.
 
 use crate::{
-    algorithm::Limit,
     choice::Choose,
-    decision::PolicyDecision,
-    observe::{Event, Observe, Outcome},
+    observe::{Decided, Event, Observe, Outcome},
 };
 
 use super::{
     Options, RateLimitLayer,
-    decide::{SnapshotOf, StoreQuery, decision_of},
+    decide::{SnapshotOf, StoreQuery},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -71,25 +69,17 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         if self.options.observe.is_silent() {
             return;
         }
-        let limit = self.limiter.algorithm().limit(&query.choice);
-        let decision = || decision_of(limit, snapshot);
-        let (outcome, delay) = match snapshot {
-            Ok(stored) => (Outcome::Admitted, limit.delay_of(stored)),
-            Err(decision) => (Outcome::Degraded, decision.delay()),
-        };
-        let shadows = |tell: &mut dyn FnMut(PolicyDecision, bool)| {
-            if let Ok(stored) = snapshot {
-                limit.shadows_of(stored, tell);
+        let by_limit;
+        let (outcome, decided): (_, &dyn Decided) = match snapshot {
+            Ok(stored) => {
+                by_limit = (self.limiter.algorithm().limit(&query.choice), stored);
+                (Outcome::Admitted, &by_limit)
             }
+            Err(decision) => (Outcome::Degraded, &**decision),
         };
         self.options.observe.observe(&Event {
-            decision: Some(&decision),
-            shadows: match <A::Limit as Limit>::HAS_SHADOWS {
-                true => Some(&shadows),
-                false => None,
-            },
+            decided: Some(decided),
             passes: true,
-            is_delayed: !delay.is_zero(),
             ..query.event(outcome)
         });
     }

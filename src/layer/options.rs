@@ -7,9 +7,6 @@ use tokio::sync::Semaphore;
 
 use crate::{
     decision::Decision,
-    enforce::Enforced,
-    exempt::NoExemption,
-    observe::Silent,
     response::{Http, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
@@ -24,12 +21,12 @@ use super::waiting::max_waiting;
 pub struct Options<
     CostFn = u32,
     Resp = Http,
-    ExemptFn = NoExemption,
+    ExemptFn = (),
     OnError = OnStoreError,
-    Expose = Hidden,
+    Expose = (),
     SettleFn = (),
-    EnforceFn = Enforced,
-    Observer = Silent,
+    EnforceFn = bool,
+    Observer = (),
 > {
     pub(super) cost: CostFn,
     pub(super) respond: Resp,
@@ -47,13 +44,13 @@ impl Default for Options {
         Self {
             cost: 1,
             respond: Http::default(),
-            exempt: NoExemption,
+            exempt: (),
             on_store_error: OnStoreError::default(),
-            expose: Hidden,
+            expose: (),
             max_waiting: max_waiting(usize::MAX),
             settle: (),
-            enforce: Enforced,
-            observe: Silent,
+            enforce: true,
+            observe: (),
         }
     }
 }
@@ -93,10 +90,7 @@ pub trait Expose<Req> {
 }
 
 /// Handlers don't see the decision: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hidden;
-
-impl<Req> Expose<Req> for Hidden {}
+impl<Req> Expose<Req> for () {}
 
 /// Handlers find the [`Decision`] in the request's extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use crate::{
     choice::Choose,
     error::StoreError,
     key::Key,
-    observe::{Observe, Silent},
+    observe::Observe,
     store::{Answer, AsKey, ImmediateStore, Store, Verdict, Written},
 };
 
@@ -37,7 +37,7 @@ pin_project! {
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
     /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
-    pub struct Call<'a, Op, C, S, K, Q, W = Silent>
+    pub struct Call<'a, Op, C, S, K, Q, W = ()>
     where
         C: Choose<()>,
         S: Store<C::Limit, K>,

@@ -4,7 +4,6 @@ use std::{cell::LazyCell, time::Duration};
 
 use crate::{
     algorithm::Limit,
-    decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
     observe::{Event, Observe, Outcome},
@@ -81,33 +80,20 @@ impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
     where
         Q: AsKey<K>,
     {
-        let limit = self.limit;
+        let verdict = self.answered.ok().flatten();
         let outcome = match self.answered {
             Ok(Some(verdict)) if verdict.admitted => Outcome::Admitted,
             Ok(Some(_)) => Outcome::Refused,
             Ok(None) => Outcome::Debited,
             Err(_) => Outcome::StoreError,
         };
-        let verdict = self.answered.ok().flatten();
-        let admitted = verdict.filter(|verdict| verdict.admitted);
-        let decision = verdict.map(|verdict| || limit.decision_of(&verdict.snapshot));
-        let shadows = admitted.filter(|_| L::HAS_SHADOWS).map(|admitted| {
-            |tell: &mut dyn FnMut(PolicyDecision, bool)| {
-                limit.shadows_of(&admitted.snapshot, tell);
-            }
-        });
-        let is_delayed = self.waited.is_some()
-            || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
+        let decided = verdict.map(|verdict| (self.limit, &verdict.snapshot));
         observer.observe(&Event {
             cost: self.cost,
             key: Some(&LazyCell::new(|| self.key.to_owned())),
-            decision: decision
-                .as_ref()
-                .map(|decision| decision as &dyn Fn() -> Decision),
-            shadows: shadows.as_ref().map(|shadows| shadows as _),
+            decided: decided.as_ref().map(|decided| decided as _),
             error: self.answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
-            is_delayed,
             store_time: self.store_time,
             waited: self.waited,
             ..Event::uncounted(outcome)
