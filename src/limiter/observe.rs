@@ -64,38 +64,34 @@ impl<A, S, W> RateLimiter<A, S, W> {
     }
 }
 
-/// One call, for an observer.
-pub(super) struct Observation<'a, L: Limit, Q: ?Sized> {
-    pub(super) limit: &'a L,
-    pub(super) key: &'a Q,
-    pub(super) cost: u32,
-    /// What was decided, or `None` where units were charged whether they fitted or not.
-    pub(super) answered: Result<Option<&'a Verdict<L::Snapshot>>, &'a StoreError>,
-    pub(super) store_time: Option<Duration>,
-    pub(super) waited: Option<Duration>,
-}
-
-impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
-    pub(super) fn tell<K: Key, W: Observe<K>>(&self, observer: &W)
-    where
-        Q: AsKey<K>,
+impl<A, S, W> RateLimiter<A, S, W> {
+    /// Tells the observer of a call: what was decided, or `None` where units were charged whether
+    /// they fitted or not.
+    pub(super) fn tell_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
+        &self,
+        (limit, key, cost): (&L, &Q, u32),
+        answered: Result<Option<&Verdict<L::Snapshot>>, &StoreError>,
+        store_time: Option<Duration>,
+        waited: Option<Duration>,
+    ) where
+        W: Observe<K>,
     {
-        let verdict = self.answered.ok().flatten();
-        let outcome = match self.answered {
+        let outcome = match answered {
             Ok(Some(verdict)) if verdict.admitted => Outcome::Admitted,
             Ok(Some(_)) => Outcome::Refused,
             Ok(None) => Outcome::Debited,
             Err(_) => Outcome::StoreError,
         };
-        let decided = verdict.map(|verdict| (self.limit, &verdict.snapshot));
-        observer.observe(&Event {
-            cost: self.cost,
-            key: Some(&LazyCell::new(|| self.key.to_owned())),
+        let verdict = answered.ok().flatten();
+        let decided = verdict.map(|verdict| (limit, &verdict.snapshot));
+        self.observer.observe(&Event {
+            cost,
+            key: Some(&LazyCell::new(|| key.to_owned())),
             decided: decided.as_ref().map(|decided| decided as _),
-            error: self.answered.err(),
+            error: answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
-            store_time: self.store_time,
-            waited: self.waited,
+            store_time,
+            waited,
             ..Event::uncounted(outcome)
         });
     }
