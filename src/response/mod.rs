@@ -44,14 +44,9 @@ pub(crate) mod body_end;
 mod field_writer;
 mod fields;
 mod grpc;
-mod grpc_protocol;
-mod grpc_renderer;
-#[cfg(feature = "tonic")]
-mod grpc_status;
 mod head;
 mod http;
 mod problem_json;
-mod protobuf;
 mod refusal;
 mod render;
 mod retry_after;
