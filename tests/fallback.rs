@@ -16,7 +16,7 @@ use tollgate::{
     Decision, Hold, Limit, Options, Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, Key},
-    response::{AsError, RateLimited, StoreFailed},
+    response::{AsError, Refused},
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written},
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
@@ -118,8 +118,8 @@ where
 }
 
 fn refused(answer: Result<u32, BoxError>) -> Decision {
-    let refusal = answer.unwrap_err().downcast::<RateLimited>().unwrap();
-    refusal.decision().clone()
+    let refusal = answer.unwrap_err().downcast::<Refused>().unwrap();
+    refusal.decision().unwrap().clone()
 }
 
 #[tokio::test]
@@ -179,7 +179,8 @@ async fn a_wrong_set_up_and_a_strangers_value_never_fall_back() {
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         store.fails(kind);
         let error = service.clone().oneshot(1).await.unwrap_err();
-        assert!(error.is::<StoreFailed>(), "{kind:?}");
+        let failed = error.downcast_ref();
+        assert!(matches!(failed, Some(Refused::StoreFailed(_))), "{kind:?}");
     }
     assert_eq!(fallback.peek(&()).now().remaining(), 2);
 }

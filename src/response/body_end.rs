@@ -24,17 +24,8 @@ pub struct End {
     bytes: u64,
     duration: Duration,
     held: u32,
-    how: How,
-}
-
-/// The ways to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    Complete,
-    /// The body failed, or the caller hung up.
-    Cut,
-    /// There is no response.
-    ServiceFailed,
+    is_complete: bool,
+    service_failed: bool,
 }
 
 impl End {
@@ -76,7 +67,7 @@ impl End {
     /// Whether the body was sent to its end: `false` if it failed, the caller hung up, or there was
     /// no response.
     pub fn is_complete(&self) -> bool {
-        self.how == How::Complete
+        self.is_complete
     }
 
     /// Whether the inner service returned an error: then there is no response and no byte was sent,
@@ -107,7 +98,7 @@ impl End {
     /// # });
     /// ```
     pub fn service_failed(&self) -> bool {
-        self.how == How::ServiceFailed
+        self.service_failed
     }
 }
 
@@ -117,7 +108,7 @@ impl fmt::Debug for End {
             .field("status", &self.status)
             .field("bytes", &self.bytes)
             .field("duration", &self.duration)
-            .field("how", &self.how)
+            .field("is_complete", &self.is_complete)
             .finish_non_exhaustive()
     }
 }
@@ -159,17 +150,19 @@ impl BodyEnd {
 
     /// The inner service has failed.
     pub(crate) fn service_failed(mut self) {
-        let (status, headers) = (StatusCode::INTERNAL_SERVER_ERROR, HeaderMap::new());
-        self.begin(status, &headers, How::ServiceFailed);
+        self.begin(StatusCode::INTERNAL_SERVER_ERROR, &HeaderMap::new());
+        if let Some(end) = self.end() {
+            end.service_failed = true;
+        }
     }
 
     /// The body of a response with this head comes next.
     pub(super) fn of_response(mut self, status: StatusCode, headers: &HeaderMap) -> Self {
-        self.begin(status, headers, How::Cut);
+        self.begin(status, headers);
         self
     }
 
-    fn begin(&mut self, status: StatusCode, headers: &HeaderMap, how: How) {
+    fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
         if let Some(settling) = &mut self.settling {
             settling.end = Some(End {
                 status,
@@ -178,7 +171,8 @@ impl BodyEnd {
                 bytes: 0,
                 duration: Duration::ZERO,
                 held: self.hold.held(),
-                how,
+                is_complete: false,
+                service_failed: false,
             });
         }
     }
@@ -199,7 +193,7 @@ impl BodyEnd {
     /// The body was sent to its end.
     pub fn complete(mut self) {
         if let Some(end) = self.end() {
-            end.how = How::Complete;
+            end.is_complete = true;
         }
     }
 

@@ -171,7 +171,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 }
 
 /// The content type of the answer to a gRPC or gRPC-Web request: a `POST` with one of theirs. No
-/// other method makes a gRPC call, and a cache may keep a 200 for a `GET` and serve it to everybody.
+/// other method makes a gRPC call, and a cache may keep a 200 for a `GET` and serve it to
+/// everybody.
 pub(super) fn content_type_of_call<B>(request: &Request<B>) -> Option<&'static str> {
     match *request.method() {
         Method::POST => content_type(request.headers()),

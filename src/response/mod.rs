@@ -55,7 +55,7 @@ mod set_field;
 use crate::{decision::Decision, hold::Hold};
 
 pub use self::{
-    as_error::{AsError, BoxError, KeyRejected, RateLimited, StoreFailed},
+    as_error::{AsError, BoxError, Refused},
     body::FromBytes,
     body_end::BodyEnd,
     fields::Fields,
