@@ -94,7 +94,7 @@ where
                     && !E::MIRRORS_CHARGES
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
-                let admitted = self.observe_and_admit(query, Ok(verdict.snapshot));
+                let admitted = self.admitted(query, Ok(verdict.snapshot), false);
                 ResponseFuture::new(State::admitted(self, inner, request, admitted))
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
@@ -129,8 +129,13 @@ where
                 let decision = limit.decision_of(&refused.snapshot);
                 return match self.refuse(request, &query, decision) {
                     Some(answer) => Next::Answered(answer),
-                    // Nothing was charged, so there is nothing to settle.
-                    None => Next::Admitted(query.admitted(Ok(refused.snapshot), None)),
+                    None => Next::Admitted(Admitted {
+                        choice: query.choice,
+                        is_enforced: false,
+                        snapshot: Ok(refused.snapshot),
+                        // Nothing was charged, so there is nothing to settle.
+                        hold: None,
+                    }),
                 };
             }
             Err(error) => {
@@ -158,7 +163,7 @@ where
             }
         };
         if delay.is_zero() || !query.is_enforced {
-            return Next::Admitted(self.observe_and_admit(query, snapshot));
+            return Next::Admitted(self.admitted(query, snapshot, false));
         }
         let permit = Arc::clone(&self.options.max_waiting).try_acquire_owned();
         let turn = Turn::new(self, query, snapshot);
@@ -174,8 +179,7 @@ where
     }
 
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
-        let hold = self.hold(&query, &snapshot);
-        query.admitted(snapshot, hold)
+        self.admitted(query, snapshot, true)
     }
 
     /// If the algorithm can. A turn from the limiter in the store's place is lost.
@@ -232,7 +236,7 @@ where
             let mut decision = decision_of(limit, &admitted.snapshot);
             decision.resolve();
             // Callers do not see limits in shadow.
-            if !<A::Limit as Limit>::HAS_SHADOWS || !decision.policies().is_empty() {
+            if !decision.policies().is_empty() {
                 self.options.respond.annotate(&decision, response);
             }
         }
@@ -257,44 +261,40 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Admits a request that goes on now; calls the observer.
+    /// Admits a request, which holds its cost if the limit is settled, or its place in flight;
+    /// calls the observer, unless it is told.
     #[inline]
-    fn observe_and_admit<Req, K: Key>(
+    fn admitted<Req, K: Key>(
         &self,
         query: StoreQuery<A::Choice, K>,
         snapshot: SnapshotOf<A, Req>,
+        is_told: bool,
     ) -> Admitted<A::Choice, <A::Limit as Limit>::Snapshot>
     where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
         W: Observe<K>,
     {
-        let hold = self.hold(&query, &snapshot);
-        // If it panics, what is held ends.
-        self.tell_admitted(&query, &snapshot);
-        query.admitted(snapshot, hold)
-    }
-
-    /// What an admitted request holds: its cost if the limit is settled, its place in flight.
-    #[inline]
-    fn hold<Req, K: Key>(
-        &self,
-        query: &StoreQuery<A::Choice, K>,
-        snapshot: &SnapshotOf<A, Req>,
-    ) -> Option<BodyEnd>
-    where
-        A: Choose<Req>,
-        S: Store<A::Limit, K>,
-    {
         let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
-        let admission = snapshot
-            .as_ref()
-            .ok()
-            .filter(|_| is_held && query.cost > 0)?;
-        let limit = self.limiter.algorithm().limit(&query.choice).clone();
-        let (store, key) = (self.limiter.store().clone(), query.key.clone());
-        let held = (admission.clone(), query.cost);
-        Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
+        let hold = match &snapshot {
+            Ok(admission) if is_held && query.cost > 0 => {
+                let limit = self.limiter.algorithm().limit(&query.choice).clone();
+                let (store, key) = (self.limiter.store().clone(), query.key.clone());
+                let held = (admission.clone(), query.cost);
+                Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
+            }
+            _ => None,
+        };
+        if !is_told {
+            // If the observer panics, what is held ends.
+            self.tell_admitted(&query, &snapshot);
+        }
+        Admitted {
+            choice: query.choice,
+            is_enforced: query.is_enforced,
+            snapshot,
+            hold,
+        }
     }
 
     /// Calls the observer; answers a request in the inner service's place, or lets it pass where
@@ -358,20 +358,6 @@ pub struct StoreQuery<Choice, Key> {
 }
 
 impl<Choice, K> StoreQuery<Choice, K> {
-    #[inline]
-    fn admitted<Stored>(
-        self,
-        snapshot: Snapshot<Stored>,
-        hold: Option<BodyEnd>,
-    ) -> Admitted<Choice, Stored> {
-        Admitted {
-            choice: self.choice,
-            is_enforced: self.is_enforced,
-            snapshot,
-            hold,
-        }
-    }
-
     /// The event of a request that the store was asked about.
     #[inline]
     pub(super) fn event(&self, outcome: Outcome) -> Event<'_, K> {
