@@ -23,7 +23,6 @@ use crate::{
 
 use super::{
     Expose, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
-    future::State,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     waiting::{Turn, Wait},
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
@@ -95,7 +94,7 @@ where
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
                 let admitted = self.admitted(query, Ok(verdict.snapshot), false);
-                ResponseFuture::new(State::admitted(self, inner, request, admitted))
+                ResponseFuture::admitted(self, inner, request, admitted)
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
                 self.after_verdict(request, query, verdict)
@@ -103,7 +102,7 @@ where
             Answer::Later(deciding) => {
                 let query = Some(query);
                 let wait = Wait::Decision { query, deciding };
-                ResponseFuture::new(State::waiting(self, inner, request, wait))
+                ResponseFuture::waiting(self, inner, request, wait)
             }
         }
     }
@@ -257,7 +256,7 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
     next: impl FnOnce(&Req) -> Next<Layer, Svc, Req>,
 ) -> ResponseFuture<Svc, Req, Layer> {
     let next = next(&request);
-    ResponseFuture::new(State::next(layer, inner, request, next))
+    ResponseFuture::next(layer, inner, request, next)
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {

@@ -37,7 +37,7 @@ pin_project! {
 
 pin_project! {
     #[project = StateProjection]
-    pub(super) enum State<Svc, Req, Layer>
+    enum State<Svc, Req, Layer>
     where
         Svc: Service<Req>,
         Svc: Clone,
@@ -57,22 +57,13 @@ where
     Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
+    /// Of a request that goes on to the inner service, with nothing to do when it is answered.
     #[inline]
-    pub(super) fn new(state: State<Svc, Req, Layer>) -> Self {
+    pub(super) fn plain(future: Svc::Future) -> Self {
+        let state = State::Plain { future };
         Self { state }
     }
 
-    #[inline]
-    pub(super) fn plain(future: Svc::Future) -> Self {
-        Self::new(State::Plain { future })
-    }
-}
-
-impl<Svc, Req, Layer> State<Svc, Req, Layer>
-where
-    Svc: Service<Req> + Clone,
-    Layer: LayerFor<Svc, Req>,
-{
     /// Calls the inner service, for a request that was admitted.
     #[inline]
     pub(super) fn admitted(
@@ -84,14 +75,15 @@ where
         let is_needed = layer.expose(&mut request, &mut admitted);
         let future = service.call(request);
         if !is_needed {
-            return Self::Plain { future };
+            return Self::plain(future);
         }
         let (layer, admitted) = (Arc::clone(layer), Some(admitted));
-        Self::Annotated {
+        let state = State::Annotated {
             future,
             layer,
             admitted,
-        }
+        };
+        Self { state }
     }
 
     /// Lets a request wait, with the inner service that was made ready.
@@ -102,7 +94,8 @@ where
         wait: Wait<Svc, Req, Layer>,
     ) -> Self {
         let waiting = Waiting::boxed(layer, take_ready(service), request, wait);
-        Self::Waiting { waiting }
+        let state = State::Waiting { waiting };
+        Self { state }
     }
 
     /// Does what comes next for a request.
@@ -113,9 +106,7 @@ where
         next: Next<Layer, Svc, Req>,
     ) -> Self {
         match next {
-            Next::Uncounted => Self::Plain {
-                future: service.call(request),
-            },
+            Next::Uncounted => Self::plain(service.call(request)),
             Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
             Next::Queued(turn, delay, permit) => {
                 let wait = Wait::turn(turn, delay, permit);
@@ -125,9 +116,36 @@ where
                 // What the inner service had reserved to be ready (a permit of a concurrency limit,
                 // for example) is released: the next call may never come.
                 drop(take_ready(service));
-                let answer = Some(answer);
-                Self::Answered { answer }
+                let state = State::Answered {
+                    answer: Some(answer),
+                };
+                Self { state }
             }
+        }
+    }
+
+    /// Polls the other states: an answer, or a request that waits.
+    ///
+    /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
+    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
+    #[cold]
+    fn poll_other(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Svc::Response, Layer::Error>> {
+        loop {
+            let next = match self.as_mut().project().state.project() {
+                StateProjection::Answered { answer } => {
+                    return Poll::Ready(answer.take().expect("polled after it was ready"));
+                }
+                StateProjection::Waiting { waiting } => {
+                    let next = ready!(waiting.as_mut().poll_next(cx));
+                    let (layer, service, request) = waiting.as_mut().parts();
+                    Self::next(layer, service, request, next)
+                }
+                _ => return self.poll(cx),
+            };
+            self.set(next);
         }
     }
 }
@@ -162,38 +180,6 @@ where
                 Poll::Ready(answer.map_err(Layer::inner_error))
             }
             _ => self.poll_other(cx),
-        }
-    }
-}
-
-impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
-where
-    Svc: Service<Req> + Clone,
-    Layer: LayerFor<Svc, Req>,
-{
-    /// Polls the other states: an answer, or a request that waits.
-    ///
-    /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
-    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
-    #[cold]
-    fn poll_other(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Svc::Response, Layer::Error>> {
-        loop {
-            let mut state = self.as_mut().project().state;
-            let next = match state.as_mut().project() {
-                StateProjection::Answered { answer } => {
-                    return Poll::Ready(answer.take().expect("polled after it was ready"));
-                }
-                StateProjection::Waiting { waiting } => {
-                    let next = ready!(waiting.as_mut().poll_next(cx));
-                    let (layer, service, request) = waiting.as_mut().parts();
-                    State::next(layer, service, request, next)
-                }
-                _ => return self.poll(cx),
-            };
-            state.set(next);
         }
     }
 }
