@@ -107,10 +107,6 @@ pub mod store;
 #[cfg(feature = "layer")]
 mod cost;
 #[cfg(feature = "layer")]
-mod enforce;
-#[cfg(feature = "layer")]
-mod exempt;
-#[cfg(feature = "layer")]
 mod keyed;
 #[cfg(feature = "layer")]
 mod layer;
@@ -149,10 +145,8 @@ pub use self::{
 #[doc(hidden)]
 #[cfg(feature = "layer")]
 pub use self::{
-    enforce::Enforce,
-    exempt::Exempt,
     keyed::KeysFor,
-    layer::{Expose, Fallback, InnerService, LayerFor, Settle},
+    layer::{Enforce, Exempt, Expose, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

@@ -15,8 +15,6 @@ const MODULES: &[(&str, &str)] = &[
     ("clock", ""),
     ("docs", ""),
     ("error", ""),
-    ("enforce", ""),
-    ("exempt", ""),
     ("logged_once", ""),
     ("quota", "error"),
     ("policy", "error quota"),

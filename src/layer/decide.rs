@@ -9,9 +9,7 @@ use crate::{
     choice::Choose,
     cost::Cost,
     decision::Decision,
-    enforce::Enforce,
     error::StoreErrorKind,
-    exempt::Exempt,
     hold::{EndsWhen, Hold},
     key::{Key, Rejection},
     keyed::KeysFor,
@@ -22,7 +20,7 @@ use crate::{
 };
 
 use super::{
-    Expose, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
+    Enforce, Exempt, Expose, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     waiting::{Turn, Wait},
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},

@@ -37,7 +37,7 @@ mod warnings;
 pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use layer_for::LayerFor;
-pub use options::{Expose, Exposed, Options, Settle, SettledAtEnd};
+pub use options::{Enforce, Exempt, Expose, Exposed, Options, Settle, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:

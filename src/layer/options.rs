@@ -1,6 +1,6 @@
 //! The options of a layer.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use http::Request;
 use tokio::sync::Semaphore;
@@ -74,6 +74,59 @@ macro_rules! replaceable {
 
 replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, enforce: N, observe: W,);
 
+/// Says which requests pass without a key, a count or a header.
+///
+/// A closure `|request: &Request| …` that returns a `bool` implements it.
+#[doc(hidden)]
+pub trait Exempt<Req> {
+    /// Whether the request passes without being counted.
+    fn is_exempt(&self, request: &Req) -> bool;
+}
+
+/// Counts every request: the default.
+impl<Req> Exempt<Req> for () {
+    #[inline]
+    fn is_exempt(&self, _request: &Req) -> bool {
+        false
+    }
+}
+
+impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
+    #[inline]
+    fn is_exempt(&self, request: &Req) -> bool {
+        self(request)
+    }
+}
+
+/// Says whether a limit is enforced for a request: a `bool`, or a closure over the request and its
+/// key.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether a limit is enforced for a request of type `{Req}`",
+    label = "neither a `bool` nor a closure over `{Req}` and `{Key}`",
+    note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
+)]
+pub trait Enforce<Req, Key> {
+    /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool;
+}
+
+impl<Req, Key> Enforce<Req, Key> for bool {
+    #[inline]
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
+        *self
+    }
+}
+
+// Without this the compiler says "expected a closure" for each type that is neither.
+#[diagnostic::do_not_recommend]
+impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
+    #[inline]
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
+        self(request, key)
+    }
+}
+
 /// Puts the decision about an admitted request where handlers find it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -137,11 +190,5 @@ pub struct SettledAtEnd(pub(super) Arc<SpentAtEnd>);
 impl<Res> Settle<Res> for SettledAtEnd {
     fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
         Some(&self.0)
-    }
-}
-
-impl fmt::Debug for SettledAtEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SettledAtEnd").finish_non_exhaustive()
     }
 }

@@ -27,6 +27,7 @@ use super::{InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture};
 /// For a *method* call the compiler says only that `ready` or `oneshot` "exists, but its trait
 /// bounds were not satisfied". Write `tower::ServiceExt::oneshot(service, request)` instead, and it
 /// says which.
+#[derive(Clone)]
 pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
     inner: Svc,
     layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Opts>>,
@@ -55,15 +56,6 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     /// The inner service, without the limit.
     pub fn into_inner(self) -> Svc {
         self.inner
-    }
-}
-
-impl<Svc: Clone, A, S, F, O> Clone for RateLimit<Svc, A, S, F, O> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            layer: Arc::clone(&self.layer),
-        }
     }
 }
 

@@ -230,14 +230,6 @@ impl Drop for BodyEnd {
     }
 }
 
-impl fmt::Debug for BodyEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyEnd")
-            .field("hold", &self.hold)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A body that keeps what its request holds until it has ended, has failed, or is dropped.
 pub(super) struct WatchedBody<B: Body> {
     inner: B,
