@@ -292,7 +292,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         Call::new(self, key, Request::Change(Change::Debit(units)))
     }
 
-    /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) from
+    /// Forgets the key: it is as good as one that was never seen. A [`Hold`] from
     /// before then frees nothing, except of what is held within the same microsecond.
     ///
     /// # Errors
