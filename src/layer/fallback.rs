@@ -23,7 +23,7 @@ use crate::{
     note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`",
     note = "such a limiter has no observer of its own: the layer's observer sees its decisions"
 )]
-pub trait Fallback<Req, K: Key> {
+pub trait Fallback<Req, K> {
     /// Whether it charges what the store admits, too.
     const MIRRORS_CHARGES: bool = false;
 
@@ -39,7 +39,7 @@ pub trait Fallback<Req, K: Key> {
 /// request that nobody decides about.
 pub(super) type Instead = Result<(Box<Decision>, Duration), OnStoreError>;
 
-impl<Req, K: Key> Fallback<Req, K> for OnStoreError {
+impl<Req, K> Fallback<Req, K> for OnStoreError {
     fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
         Err(*self)
     }
@@ -47,7 +47,7 @@ impl<Req, K: Key> Fallback<Req, K> for OnStoreError {
 
 // Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
-impl<Req, K: Key, F: Fn(&StoreError) -> OnStoreError> Fallback<Req, K> for F {
+impl<Req, K, F: Fn(&StoreError) -> OnStoreError> Fallback<Req, K> for F {
     fn decide_instead(&self, error: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
         Err(self(error))
     }

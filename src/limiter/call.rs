@@ -17,7 +17,7 @@ use crate::{
     error::StoreError,
     key::Key,
     observe::Observe,
-    store::{Answer, AsKey, ImmediateStore, Store, Verdict, Written},
+    store::{Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
 use super::{
@@ -67,21 +67,6 @@ pin_project! {
     enum Awaited<Deciding, Writing> {
         Verdict { #[pin] verdict: Deciding },
         Write { #[pin] written: Writing },
-    }
-}
-
-impl<Snapshot, D, W> Future for Awaited<D, W>
-where
-    D: Future<Output = Result<Verdict<Snapshot>, StoreError>>,
-    W: Future<Output = Written>,
-{
-    type Output = Result<Option<Verdict<Snapshot>>, StoreError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project() {
-            AwaitedProjection::Verdict { verdict } => verdict.poll(cx).map_ok(Some),
-            AwaitedProjection::Write { written } => written.poll(cx).map_ok(|()| None),
-        }
     }
 }
 
@@ -261,7 +246,10 @@ where
         else {
             panic!("{POLLED_AGAIN}");
         };
-        let answered = ready!(answer.poll(cx));
+        let answered = match answer.project() {
+            AwaitedProjection::Verdict { verdict } => ready!(verdict.poll(cx)).map(Some),
+            AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
+        };
         let at = (limiter, limiter.algorithm.limit(choice), key);
         let told = Self::answer(at, request, *started, answered);
         this.state.set(State::Done);
