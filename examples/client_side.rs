@@ -18,8 +18,8 @@ use http::Request;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{net::TcpListener, task::JoinSet};
 use tollgate::algorithm::LeakyBucket;
-use tollgate::response::{AsError, RateLimited};
-use tollgate::{Quota, RateLimitLayer, key::Global, store::LocalStore};
+use tollgate::response::{AsError, Refused};
+use tollgate::{Decision, Quota, RateLimitLayer, key::Global, store::LocalStore};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 #[tokio::main]
@@ -59,9 +59,9 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             }
             Err(error) => {
                 refused += 1;
-                let error = error.downcast::<RateLimited>()?;
+                let error = error.downcast::<Refused>()?;
                 println!("{at:>7.0?}  call {number}: {error}");
-                assert!(error.decision().retry_after().is_some());
+                assert!(error.decision().and_then(Decision::retry_after).is_some());
             }
         }
     }

@@ -95,18 +95,17 @@ mod route_costs {
 
     #[derive(Debug, Clone, Default)]
     struct RouteCost {
-        any_method: Option<u32>,
-        methods: Vec<(Method, u32)>,
+        /// Of each method; `None` is any.
+        costs: Vec<(Option<Method>, u32)>,
         /// Whether one of the first requests has matched the route.
         was_matched: Arc<AtomicBool>,
     }
 
     impl RouteCost {
-        fn of_method(&self, method: &Method) -> Option<u32> {
-            let lines = &mut self.methods.iter();
-            lines
-                .find(|(known, _)| known == method)
-                .map(|(_, cost)| *cost)
+        fn of(&self, method: Option<&Method>) -> Option<u32> {
+            let mut costs = self.costs.iter();
+            let (_, cost) = costs.find(|(known, _)| known.as_ref() == method)?;
+            Some(*cost)
         }
     }
 
@@ -122,24 +121,23 @@ mod route_costs {
 
         /// Charges this much for any method on the route.
         #[must_use]
-        pub fn on(mut self, route: impl Into<String>, cost: u32) -> Self {
-            self.entry(route.into()).any_method = Some(cost);
-            self
+        pub fn on(self, route: impl Into<String>, cost: u32) -> Self {
+            self.with(route.into(), None, cost)
         }
 
         /// Charges this much for one method on the route; a later entry replaces an earlier one.
         #[must_use]
-        pub fn on_method(mut self, method: Method, route: impl Into<String>, cost: u32) -> Self {
-            let methods = &mut self.entry(route.into()).methods;
-            methods.retain(|(known, _)| *known != method);
-            methods.push((method, cost));
-            self
+        pub fn on_method(self, method: Method, route: impl Into<String>, cost: u32) -> Self {
+            self.with(route.into(), Some(method), cost)
         }
 
-        fn entry(&mut self, route: String) -> &mut RouteCost {
+        fn with(mut self, route: String, method: Option<Method>, cost: u32) -> Self {
             // Earlier clones do not have this route, so they no longer count together.
             self.requests = Arc::default();
-            self.routes.entry(route).or_default()
+            let costs = &mut self.routes.entry(route).or_default().costs;
+            costs.retain(|(known, _)| *known != method);
+            costs.push((method, cost));
+            self
         }
 
         /// Counts a request. After the first [`WARN_AFTER`], logs the routes that none of them has
@@ -173,9 +171,9 @@ mod route_costs {
             }
             let cost = route.and_then(|route| {
                 let head_as_get = (request.method() == Method::HEAD).then_some(&Method::GET);
-                (route.of_method(request.method()))
-                    .or_else(|| route.of_method(head_as_get?))
-                    .or(route.any_method)
+                (route.of(Some(request.method())))
+                    .or_else(|| route.of(Some(head_as_get?)))
+                    .or_else(|| route.of(None))
             });
             cost.unwrap_or(self.default)
         }

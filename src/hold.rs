@@ -73,12 +73,6 @@ impl Hold {
         }))
     }
 
-    /// Whether it has a place of a request that is in flight.
-    #[cfg(feature = "layer")]
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.0.is_in_flight()
-    }
-
     /// How many units are held.
     pub fn held(&self) -> u32 {
         self.0.held()
@@ -172,8 +166,6 @@ impl fmt::Debug for Settlement {
 trait Receipt: Send + Sync {
     fn held(&self) -> u32;
     fn decision(&self) -> Decision;
-    #[cfg(feature = "layer")]
-    fn is_in_flight(&self) -> bool;
     fn settle(&self, spent: u32) -> Settlement;
 }
 
@@ -195,11 +187,6 @@ impl<L: Limit, K: Key, S: Store<L, K>> Receipt for Held<L, K, S> {
 
     fn decision(&self) -> Decision {
         self.limit.decision_of(&self.admission)
-    }
-
-    #[cfg(feature = "layer")]
-    fn is_in_flight(&self) -> bool {
-        L::IN_FLIGHT
     }
 
     fn settle(&self, spent: u32) -> Settlement {

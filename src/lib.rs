@@ -107,10 +107,6 @@ pub mod store;
 #[cfg(feature = "layer")]
 mod cost;
 #[cfg(feature = "layer")]
-mod enforce;
-#[cfg(feature = "layer")]
-mod exempt;
-#[cfg(feature = "layer")]
 mod keyed;
 #[cfg(feature = "layer")]
 mod layer;
@@ -139,20 +135,18 @@ pub use quota::Quota;
 #[cfg(feature = "layer")]
 pub use self::{
     cost::Cost,
-    enforce::Enforced,
-    exempt::{Exempt, NoExemption},
     layer::{
-        End, Exposed, Hidden, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit,
-        RateLimitLayer, ResponseFuture, SettledAtEnd, SettledBody, SettledByHead, Unsettled,
+        Exposed, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
+        ResponseFuture, SettledAtEnd,
     },
-    store_error::{HandleStoreError, OnStoreError},
+    response::body_end::End,
+    store_error::OnStoreError,
 };
 #[doc(hidden)]
 #[cfg(feature = "layer")]
 pub use self::{
-    enforce::Enforce,
     keyed::KeysFor,
-    layer::{Around, Expose, Fallback, InnerService, LayerFor, Settle},
+    layer::{Enforce, Exempt, Expose, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

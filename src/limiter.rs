@@ -3,23 +3,24 @@
 use crate::{
     algorithm::Limit,
     choice::Choose,
+    decision::Decision,
+    hold::Hold,
     key::Key,
-    observe::{Observe, Silent},
+    observe::Observe,
     store::{AsKey, Ask, Change, Store},
 };
 
 mod call;
 mod observe;
-mod operation;
+mod told;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod until_ready;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod waiting_lines;
 
 pub use call::Call;
-pub use operation::{Check, Operation, TakeHold, Write};
 
-use operation::Request;
+use told::Request;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///
@@ -54,7 +55,7 @@ use operation::Request;
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
-pub struct RateLimiter<Algo, Store, Observer = Silent> {
+pub struct RateLimiter<Algo, Store, Observer = ()> {
     algorithm: Algo,
     store: Store,
     observer: Observer,
@@ -77,7 +78,7 @@ pub struct RateLimiter<Algo, Store, Observer = Silent> {
 /// # let _ = mailer.limit.check("bob");
 /// ```
 #[cfg(feature = "local")]
-pub type LocalRateLimiter<Algo, Key, Observer = Silent> =
+pub type LocalRateLimiter<Algo, Key, Observer = ()> =
     RateLimiter<Algo, crate::store::LocalStore<Algo, Key>, Observer>;
 
 impl<A, S> RateLimiter<A, S> {
@@ -86,7 +87,7 @@ impl<A, S> RateLimiter<A, S> {
         Self {
             algorithm,
             store,
-            observer: Silent,
+            observer: (),
         }
     }
 }
@@ -98,7 +99,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q, W>
+    pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Decision, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -119,7 +120,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     ///
     /// The store could not decide.
     #[inline]
-    pub fn check_cost<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Check, C, S, K, Q, W>
+    pub fn check_cost<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+        cost: u32,
+    ) -> Call<'a, Decision, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -150,7 +155,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Check, C, S, K, Q, W>
+    pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Decision, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -192,7 +197,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, Write, C, S, K, Q, W>
+    pub fn refund<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, (), C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -229,7 +234,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn hold<'a, K, Q>(&'a self, key: &'a Q, cost: u32) -> Call<'a, TakeHold, C, S, K, Q, W>
+    pub fn hold<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+        cost: u32,
+    ) -> Call<'a, Result<Hold, Box<Decision>>, C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -273,7 +282,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, Write, C, S, K, Q, W>
+    pub fn debit<'a, K, Q>(&'a self, key: &'a Q, units: u32) -> Call<'a, (), C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,
@@ -283,13 +292,13 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         Call::new(self, key, Request::Change(Change::Debit(units)))
     }
 
-    /// Forgets the key: it is as good as one that was never seen. A [`Hold`](crate::Hold) from
+    /// Forgets the key: it is as good as one that was never seen. A [`Hold`] from
     /// before then frees nothing, except of what is held within the same microsecond.
     ///
     /// # Errors
     ///
     /// The store could not write; the bucket stands.
-    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Write, C, S, K, Q, W>
+    pub fn reset<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, (), C, S, K, Q, W>
     where
         K: Key,
         Q: AsKey<K> + ?Sized,

@@ -1,8 +1,12 @@
 //! What happens to a request that the store could not decide about.
 
-use crate::error::{StoreError, StoreErrorKind};
-
 /// What happens to a request while the store is unavailable.
+///
+/// [`on_store_error`](crate::RateLimitLayer::on_store_error) takes one, a closure `|error:
+/// &StoreError| …` that returns one, or a [`RateLimiter`](crate::RateLimiter), which decides by
+/// itself. They are asked for [`StoreErrorKind::Unavailable`](crate::StoreErrorKind::Unavailable)
+/// only. If the store is misconfigured, or cannot store the request, the request is always refused:
+/// otherwise callers could choose to be admitted.
 ///
 /// # Example: a smaller limit in each process, while Redis is down
 ///
@@ -32,14 +36,14 @@ use crate::error::{StoreError, StoreErrorKind};
 /// # Example: admit after a missed deadline, refuse after a lost connection
 ///
 /// ```
-/// use tollgate::{HandleStoreError, OnStoreError, StoreError, StoreErrorKind};
+/// use tollgate::{OnStoreError, StoreError, StoreErrorKind};
 ///
 /// let choice = |error: &StoreError| match error.to_string().contains("no connection") {
 ///     true => OnStoreError::Refuse,
 ///     false => OnStoreError::Admit,
 /// };
 /// let late = StoreError::new(StoreErrorKind::Unavailable, "no answer in 100 ms");
-/// assert_eq!(choice.handle(&late), OnStoreError::Admit);
+/// assert_eq!(choice(&late), OnStoreError::Admit);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnStoreError {
@@ -48,37 +52,4 @@ pub enum OnStoreError {
     Refuse,
     /// The request is admitted, uncounted and without rate-limit fields.
     Admit,
-}
-
-/// Chooses what happens to a request while the store is unavailable.
-///
-/// An [`OnStoreError`] implements it, and so does a closure `|error: &StoreError| …` that returns
-/// one. A [`RateLimiter`](crate::RateLimiter) can be given instead, and decides by itself.
-pub trait HandleStoreError {
-    /// The choice. It is called for [`StoreErrorKind::Unavailable`] only. If the store is
-    /// misconfigured, or cannot store the request, the request is always refused: otherwise callers
-    /// could choose to be admitted.
-    fn handle(&self, error: &StoreError) -> OnStoreError;
-}
-
-impl HandleStoreError for OnStoreError {
-    fn handle(&self, _error: &StoreError) -> OnStoreError {
-        *self
-    }
-}
-
-// Without this the compiler would say "expected a closure" for every other type.
-#[diagnostic::do_not_recommend]
-impl<F: Fn(&StoreError) -> OnStoreError> HandleStoreError for F {
-    fn handle(&self, error: &StoreError) -> OnStoreError {
-        self(error)
-    }
-}
-
-/// Whether the request passes undecided. The store logs its own errors.
-pub(crate) fn admits(handler: &impl HandleStoreError, error: &StoreError) -> bool {
-    match error.kind() {
-        StoreErrorKind::Unavailable => handler.handle(error) == OnStoreError::Admit,
-        StoreErrorKind::Misconfigured | StoreErrorKind::InvalidInput => false,
-    }
 }

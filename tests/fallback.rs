@@ -13,11 +13,10 @@ use std::{
 
 use http::{Request, Response};
 use tollgate::{
-    Decision, Hold, Limit, NoExemption, Options, Quota, RateLimitLayer, RateLimiter, StoreError,
-    StoreErrorKind,
+    Decision, Hold, Limit, Options, Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
     key::{Global, Header, Key},
-    response::{AsError, RateLimited, StoreFailed},
+    response::{AsError, Refused},
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written},
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
@@ -107,8 +106,7 @@ fn small(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("small")
 }
 
-type Numbers<S, E> =
-    RateLimitLayer<FixedWindow, Flapping<S>, Global, Options<u32, AsError, NoExemption, E>>;
+type Numbers<S, E> = RateLimitLayer<FixedWindow, Flapping<S>, Global, Options<u32, AsError, (), E>>;
 
 fn numbers<S, E>(units: u64, store: &Flapping<S>, on_store_error: E) -> Numbers<S, E>
 where
@@ -120,8 +118,8 @@ where
 }
 
 fn refused(answer: Result<u32, BoxError>) -> Decision {
-    let refusal = answer.unwrap_err().downcast::<RateLimited>().unwrap();
-    refusal.decision().clone()
+    let refusal = answer.unwrap_err().downcast::<Refused>().unwrap();
+    refusal.decision().unwrap().clone()
 }
 
 #[tokio::test]
@@ -181,7 +179,8 @@ async fn a_wrong_set_up_and_a_strangers_value_never_fall_back() {
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         store.fails(kind);
         let error = service.clone().oneshot(1).await.unwrap_err();
-        assert!(error.is::<StoreFailed>(), "{kind:?}");
+        let failed = error.downcast_ref();
+        assert!(matches!(failed, Some(Refused::StoreFailed(_))), "{kind:?}");
     }
     assert_eq!(fallback.peek(&()).now().remaining(), 2);
 }

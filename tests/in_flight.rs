@@ -4,7 +4,10 @@ use std::{
     convert::Infallible,
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Poll,
     thread,
     time::Duration,
@@ -157,20 +160,26 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_whole_in_memory_has_ended_unless_it_is_settled_at_its_end() {
-    let limit = layer(1);
+async fn a_body_that_is_whole_in_memory_has_ended_and_counts_as_sent() {
     let inner = service_fn(async |_: Request<Body>| {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))))
+    });
+    let (limit, ends) = (layer(1), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&ends);
+    let at_end = limit.clone().settle_at_end(move |end: &End| {
+        seen.lock().unwrap().push((end.bytes(), end.is_complete()));
+        0
     });
     let response = limit.layer(inner).oneshot(request()).await.unwrap();
     assert_eq!(taken(&limit), 0);
     drop(response);
 
-    let until_sent = limit.clone().settle_at_end(|_: &End| 0);
-    let response = until_sent.layer(inner).oneshot(request()).await.unwrap();
-    assert_eq!(taken(&limit), 1);
-    response.into_body().collect().await.unwrap();
-    assert_eq!(taken(&limit), 0);
+    let response = at_end.layer(inner).oneshot(request()).await.unwrap();
+    assert_eq!(
+        (taken(&limit), &*ends.lock().unwrap()),
+        (0, &vec![(5, true)])
+    );
+    drop(response);
 }
 
 #[tokio::test]

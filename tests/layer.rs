@@ -18,7 +18,7 @@ use tollgate::{
     algorithm::{FixedWindow, Gcra},
     clock::ManualClock,
     key::{Global, from_fn},
-    response::{AsError, RateLimited},
+    response::{AsError, Refused},
     store::{LocalStore, Store},
 };
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -37,7 +37,7 @@ fn two_a_day() -> FixedWindow {
 }
 
 fn was_refused<T: std::fmt::Debug>(answer: Result<T, BoxError>) -> bool {
-    answer.is_err_and(|error| error.is::<RateLimited>())
+    answer.is_err_and(|error| matches!(error.downcast_ref(), Some(Refused::Limited(_))))
 }
 
 async fn a_refused_request_never_reaches_the_inner_service<S>(store: S)
@@ -54,9 +54,10 @@ where
         );
     }
     let error = service.ready().await.unwrap().call(9).await.unwrap_err();
-    let refusal = error.downcast::<RateLimited>().unwrap();
-    assert_eq!(refusal.decision().policy(), "two-a-day");
-    assert!(!refusal.decision().is_admitted());
+    let refusal = error.downcast::<Refused>().unwrap();
+    let decision = refusal.decision().unwrap();
+    assert_eq!(decision.policy(), "two-a-day");
+    assert!(!decision.is_admitted());
     assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 

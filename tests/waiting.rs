@@ -10,7 +10,7 @@ use tollgate::{
     Options, Quota, RateLimitLayer, RateLimiter,
     algorithm::TokenBucket,
     key::{KeyExtractor, from_fn},
-    response::{AsError, RateLimited},
+    response::{AsError, Refused},
 };
 use tower::{BoxError, Layer, Service, service_fn};
 
@@ -106,8 +106,8 @@ async fn one_more_than_may_wait_is_refused_and_gives_its_turn_back() {
     let mut waiting = vec![one.call(1), other.call(101)];
     for key in [0, 200] {
         let refused = other.call(key).await.unwrap_err();
-        let refused = refused.downcast::<RateLimited>().unwrap();
-        let decision = refused.decision();
+        let refused = refused.downcast::<Refused>().unwrap();
+        let decision = refused.decision().unwrap();
         let delay = if key == 0 { millis(200) } else { millis(100) };
         assert_eq!(decision.retry_after(), Some(delay), "{decision:?}");
         assert_eq!(

@@ -39,8 +39,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 ///
 /// **Bodies** are axum's, tonic's, or a boxed one of `http-body-util`: they are boxed once more, to
 /// give the place back at their end. A body that is whole in memory (`Full`, `String`) has ended
-/// when the response is there; with [`settle_at_end`](crate::RateLimitLayer::settle_at_end) it ends
-/// when it was sent.
+/// when the response is there.
 ///
 /// **Upgrades**: the body of a 101 ends at once. A WebSocket stays in flight if the handler takes
 /// the [`Hold`](crate::Hold) from the extensions of its request and moves it into the task of the

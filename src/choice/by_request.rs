@@ -1,6 +1,6 @@
 //! A closure that chooses the limit of each request.
 
-use std::{fmt, marker::PhantomData};
+use std::fmt;
 
 use crate::algorithm::Limit;
 
@@ -57,32 +57,27 @@ use super::Choose;
 /// }
 /// # });
 /// ```
-pub fn by_request<F, Req, L>(choose: F) -> ByRequest<F, L>
+pub fn by_request<F, Req, L>(choose: F) -> ByRequest<F>
 where
     F: Fn(&Req) -> L,
     L: Limit,
 {
-    ByRequest {
-        choose,
-        gives: PhantomData,
-    }
+    ByRequest(choose)
 }
 
 /// A closure that chooses: see [`by_request`].
-pub struct ByRequest<F, L> {
-    choose: F,
-    gives: PhantomData<fn() -> L>,
-}
+#[derive(Clone, Copy)]
+pub struct ByRequest<F>(F);
 
 // Without this the compiler would say "expected a closure" of one for another type of request.
 #[diagnostic::do_not_recommend]
-impl<Req, F: Fn(&Req) -> L, L: Limit> Choose<Req> for ByRequest<F, L> {
+impl<Req, F: Fn(&Req) -> L, L: Limit> Choose<Req> for ByRequest<F> {
     type Limit = L;
     type Choice = L;
 
     #[inline]
     fn choose(&self, request: &Req) -> L {
-        (self.choose)(request)
+        (self.0)(request)
     }
 
     #[inline]
@@ -91,18 +86,7 @@ impl<Req, F: Fn(&Req) -> L, L: Limit> Choose<Req> for ByRequest<F, L> {
     }
 }
 
-impl<F: Clone, L> Clone for ByRequest<F, L> {
-    fn clone(&self) -> Self {
-        Self {
-            choose: self.choose.clone(),
-            gives: PhantomData,
-        }
-    }
-}
-
-impl<F: Copy, L> Copy for ByRequest<F, L> {}
-
-impl<F, L> fmt::Debug for ByRequest<F, L> {
+impl<F> fmt::Debug for ByRequest<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ByRequest").finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! A limit that is replaced while it is in use.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
@@ -37,6 +37,7 @@ use super::Choose;
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
+#[derive(Debug, Clone)]
 pub struct Reloadable<L> {
     in_force: Arc<ArcSwap<L>>,
 }
@@ -86,21 +87,5 @@ impl<Req, L: Limit> Choose<Req> for Reloadable<L> {
     #[inline]
     fn limit<'a>(&'a self, in_force: &'a Arc<L>) -> &'a L {
         in_force
-    }
-}
-
-impl<L> Clone for Reloadable<L> {
-    fn clone(&self) -> Self {
-        Self {
-            in_force: Arc::clone(&self.in_force),
-        }
-    }
-}
-
-impl<L: fmt::Debug> fmt::Debug for Reloadable<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloadable")
-            .field("in_force", &*self.in_force.load())
-            .finish()
     }
 }

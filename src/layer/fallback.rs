@@ -7,15 +7,15 @@ use crate::{
     algorithm::Limit,
     choice::Choose,
     decision::Decision,
-    error::{StoreError, StoreErrorKind},
+    error::StoreError,
     key::Key,
     limiter::RateLimiter,
     store::{Ask, ImmediateStore},
-    store_error::{self, HandleStoreError},
+    store_error::OnStoreError,
 };
 
-/// Says what happens to a request while the store is unavailable: a [`HandleStoreError`], or a
-/// [`RateLimiter`] that answers at once.
+/// Says what happens to a request while the store is unavailable: an [`OnStoreError`], a closure
+/// that returns one, or a [`RateLimiter`] that answers at once.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what happens to a request while the store is unavailable",
@@ -23,7 +23,7 @@ use crate::{
     note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`",
     note = "such a limiter has no observer of its own: the layer's observer sees its decisions"
 )]
-pub trait Fallback<Req, K: Key> {
+pub trait Fallback<Req, K> {
     /// Whether it charges what the store admits, too.
     const MIRRORS_CHARGES: bool = false;
 
@@ -31,40 +31,25 @@ pub trait Fallback<Req, K: Key> {
     #[inline]
     fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
 
-    /// Decides in the place of a store that failed.
-    fn decide_instead(
-        &self,
-        error: &StoreError,
-        request: &Req,
-        key: &K,
-        cost: u32,
-    ) -> FallbackOutcome;
+    /// Decides in the place of a store that is unavailable.
+    fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead;
 }
 
-/// What happens to a request that the store could not decide about.
-pub enum FallbackOutcome {
-    /// It is answered with the store's error.
-    Fail,
-    /// It passes, and nothing is counted.
-    Pass,
-    /// A limiter in this process has decided, and delays what it admits for so long.
-    Decided(Box<Decision>, Duration),
+/// The decision of a limiter in this process, and the delay of what it admits; or what happens to a
+/// request that nobody decides about.
+pub(super) type Instead = Result<(Box<Decision>, Duration), OnStoreError>;
+
+impl<Req, K> Fallback<Req, K> for OnStoreError {
+    fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
+        Err(*self)
+    }
 }
 
-// Without this the compiler's message would not mention limiters.
+// Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
-impl<Req, K: Key, H: HandleStoreError> Fallback<Req, K> for H {
-    fn decide_instead(
-        &self,
-        error: &StoreError,
-        _request: &Req,
-        _key: &K,
-        _cost: u32,
-    ) -> FallbackOutcome {
-        match store_error::admits(self, error) {
-            true => FallbackOutcome::Pass,
-            false => FallbackOutcome::Fail,
-        }
+impl<Req, K, F: Fn(&StoreError) -> OnStoreError> Fallback<Req, K> for F {
+    fn decide_instead(&self, error: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
+        Err(self(error))
     }
 }
 
@@ -89,22 +74,13 @@ where
         }
     }
 
-    fn decide_instead(
-        &self,
-        error: &StoreError,
-        request: &Req,
-        key: &K,
-        cost: u32,
-    ) -> FallbackOutcome {
+    fn decide_instead(&self, _: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
         const { nothing_is_to_be_given_back::<C::Limit>() };
-        if error.kind() != StoreErrorKind::Unavailable {
-            return FallbackOutcome::Fail;
-        }
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
         let decision = limit.decision_of(&verdict.snapshot).degraded();
-        FallbackOutcome::Decided(Box::new(decision), limit.delay_of(&verdict.snapshot))
+        Ok((Box::new(decision), limit.delay_of(&verdict.snapshot)))
     }
 }
 

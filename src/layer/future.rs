@@ -27,6 +27,7 @@ pin_project! {
     pub struct ResponseFuture<Svc, Req, Layer>
     where
         Svc: Service<Req>,
+        Svc: Clone,
         Layer: LayerFor<Svc, Req>,
     {
         #[pin]
@@ -36,9 +37,10 @@ pin_project! {
 
 pin_project! {
     #[project = StateProjection]
-    pub(super) enum State<Svc, Req, Layer>
+    enum State<Svc, Req, Layer>
     where
         Svc: Service<Req>,
+        Svc: Clone,
         Layer: LayerFor<Svc, Req>,
     {
         Plain { #[pin] future: Svc::Future },
@@ -52,20 +54,16 @@ pin_project! {
 
 impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
+    /// Of a request that goes on to the inner service, with nothing to do when it is answered.
     #[inline]
-    pub(super) fn new(state: State<Svc, Req, Layer>) -> Self {
+    pub(super) fn plain(future: Svc::Future) -> Self {
+        let state = State::Plain { future };
         Self { state }
     }
-}
 
-impl<Svc, Req, Layer> State<Svc, Req, Layer>
-where
-    Svc: Service<Req>,
-    Layer: LayerFor<Svc, Req>,
-{
     /// Calls the inner service, for a request that was admitted.
     #[inline]
     pub(super) fn admitted(
@@ -77,14 +75,27 @@ where
         let is_needed = layer.expose(&mut request, &mut admitted);
         let future = service.call(request);
         if !is_needed {
-            return Self::Plain { future };
+            return Self::plain(future);
         }
         let (layer, admitted) = (Arc::clone(layer), Some(admitted));
-        Self::Annotated {
+        let state = State::Annotated {
             future,
             layer,
             admitted,
-        }
+        };
+        Self { state }
+    }
+
+    /// Lets a request wait, with the inner service that was made ready.
+    pub(super) fn waiting(
+        layer: &Arc<Layer>,
+        service: &mut Svc,
+        request: Req,
+        wait: Wait<Svc, Req, Layer>,
+    ) -> Self {
+        let waiting = Waiting::boxed(layer, take_ready(service), request, wait);
+        let state = State::Waiting { waiting };
+        Self { state }
     }
 
     /// Does what comes next for a request.
@@ -93,33 +104,54 @@ where
         service: &mut Svc,
         request: Req,
         next: Next<Layer, Svc, Req>,
-    ) -> Self
-    where
-        Svc: Clone,
-    {
+    ) -> Self {
         match next {
-            Next::Uncounted => Self::Plain {
-                future: service.call(request),
-            },
+            Next::Uncounted => Self::plain(service.call(request)),
             Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
-            Next::Queued(query, snapshot, delay, permit) => {
-                let (service, wait) = (take_ready(service), Wait::turn(snapshot, delay, permit));
-                let waiting = Waiting::boxed(layer, service, request, query, wait);
-                Self::Waiting { waiting }
+            Next::Queued(turn, delay, permit) => {
+                let wait = Wait::turn(turn, delay, permit);
+                Self::waiting(layer, service, request, wait)
             }
             Next::Answered(answer) => {
                 // What the inner service had reserved to be ready (a permit of a concurrency limit,
                 // for example) is released: the next call may never come.
                 drop(take_ready(service));
-                let answer = Some(answer);
-                Self::Answered { answer }
+                let state = State::Answered {
+                    answer: Some(answer),
+                };
+                Self { state }
             }
+        }
+    }
+
+    /// Polls the other states: an answer, or a request that waits.
+    ///
+    /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
+    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
+    #[cold]
+    fn poll_other(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Svc::Response, Layer::Error>> {
+        loop {
+            let next = match self.as_mut().project().state.project() {
+                StateProjection::Answered { answer } => {
+                    return Poll::Ready(answer.take().expect("polled after it was ready"));
+                }
+                StateProjection::Waiting { waiting } => {
+                    let next = ready!(waiting.as_mut().poll_next(cx));
+                    let (layer, service, request) = waiting.as_mut().parts();
+                    Self::next(layer, service, request, next)
+                }
+                _ => return self.poll(cx),
+            };
+            self.set(next);
         }
     }
 }
 
 /// Takes the service that was made ready, for a request, and leaves a clone in its place.
-pub(super) fn take_ready<Svc: Clone>(service: &mut Svc) -> Svc {
+fn take_ready<Svc: Clone>(service: &mut Svc) -> Svc {
     let clone = service.clone();
     mem::replace(service, clone)
 }
@@ -140,59 +172,21 @@ where
                 layer,
                 admitted,
             } => {
-                let response = ready!(future.poll(cx));
+                let mut answer = ready!(future.poll(cx));
                 // At once, even if there is no response: the future may be kept for longer.
-                let admitted = admitted.take();
-                Poll::Ready(match response {
-                    Ok(mut response) => {
-                        if let Some(admitted) = admitted {
-                            layer.annotate(&mut response, admitted);
-                        }
-                        Ok(response)
-                    }
-                    Err(error) => Err(Layer::inner_error(error)),
-                })
+                if let Some(admitted) = admitted.take() {
+                    layer.finish(&mut answer, admitted);
+                }
+                Poll::Ready(answer.map_err(Layer::inner_error))
             }
             _ => self.poll_other(cx),
         }
     }
 }
 
-impl<Svc, Req, Layer> ResponseFuture<Svc, Req, Layer>
-where
-    Svc: Service<Req> + Clone,
-    Layer: LayerFor<Svc, Req>,
-{
-    /// Polls the other states: an answer, or a request that waits.
-    ///
-    /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
-    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
-    #[cold]
-    fn poll_other(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Svc::Response, Layer::Error>> {
-        loop {
-            let mut state = self.as_mut().project().state;
-            let next = match state.as_mut().project() {
-                StateProjection::Answered { answer } => {
-                    return Poll::Ready(answer.take().expect("polled after it was ready"));
-                }
-                StateProjection::Waiting { waiting } => {
-                    let next = ready!(waiting.as_mut().poll_next(cx));
-                    let (layer, service, request) = waiting.as_mut().parts();
-                    State::next(layer, service, request, next)
-                }
-                _ => return self.poll(cx),
-            };
-            state.set(next);
-        }
-    }
-}
-
 impl<Svc, Req, Layer> fmt::Debug for ResponseFuture<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,27 +1,22 @@
 //! The trait of a layer that fits a service: its service, future and waiting requests use it.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tower_service::Service;
 
-use crate::{
-    decision::Decision,
-    error::StoreError,
-    store::{Answer, Verdict},
-};
+use crate::{decision::Decision, error::StoreError, store::Verdict};
 
-use super::max_waiting::WaitPermit;
+use super::{
+    ResponseFuture,
+    waiting::{Turn, WaitPermit},
+};
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
 /// Its one implementation, in `decide.rs`, has all the bounds. The service, its future and a
 /// request that waits need only this trait.
 #[doc(hidden)]
-pub trait LayerFor<Svc: Service<Req>, Req>: Sized {
-    /// The key that a request is charged to.
-    type Key;
-    /// The answer to a request that must have a key and has none.
-    type Rejection;
+pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
     /// What the store is asked: whether a cost fits, for a key, under the chosen limit.
     type Query: Send + 'static;
     /// The store's snapshot of the bucket right after the decision.
@@ -29,40 +24,17 @@ pub trait LayerFor<Svc: Service<Req>, Req>: Sized {
     /// A request that was admitted, and what it holds.
     type Admitted: Send + 'static;
     /// The future of a decision.
-    type Deciding: Future<Output = Result<Verdict<Self::Stored>, StoreError>>;
+    type Deciding: Future<Output = VerdictOf<Self::Stored>>;
     /// The error of the limited service.
     type Error;
 
-    /// Finds the key of a request. Returns `None` if the request is not counted, and calls the
-    /// observer then.
-    ///
-    /// # Errors
-    ///
-    /// The request must have a key and has none: it is [rejected](Self::reject).
-    fn key_of(&self, request: &Req) -> Result<Option<Self::Key>, Self::Rejection>;
-
-    /// Answers a request that must have a key and has none, and calls the observer.
-    fn reject(&self, request: &Req, rejection: Self::Rejection) -> Next<Self, Svc, Req>;
-
-    /// Chooses the limit of a request with this key, and finds its cost.
-    fn query_of(&self, request: &Req, key: Self::Key) -> Self::Query;
-
-    /// Asks the store to decide.
-    fn ask_store(&self, query: &Self::Query) -> Answer<VerdictOf<Self::Stored>, Self::Deciding>;
-
-    /// Whether a request that was admitted goes on to the inner service now.
-    fn goes_at_once(&self, query: &Self::Query, snapshot: &Self::Stored) -> bool;
-
-    /// Admits a request that goes on now; calls the observer first.
-    fn observe_and_admit(
-        &self,
-        query: Self::Query,
-        snapshot: Snapshot<Self::Stored>,
-    ) -> Self::Admitted;
+    /// Decides about a request, as far as that is possible now; calls the observer, and the inner
+    /// service if the request goes on at once.
+    fn call(self: &Arc<Self>, inner: &mut Svc, request: Req) -> ResponseFuture<Svc, Req, Self>;
 
     /// Says what comes after the store's verdict, and calls the observer.
     fn after_verdict(
-        &self,
+        self: &Arc<Self>,
         request: &Req,
         query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
@@ -82,22 +54,29 @@ pub trait LayerFor<Svc: Service<Req>, Req>: Sized {
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.
-    fn annotate(&self, response: &mut Svc::Response, admitted: Self::Admitted);
+    fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, admitted: Self::Admitted);
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Svc::Error) -> Self::Error;
 }
 
 /// What comes next for a request.
-pub enum Next<Layer: LayerFor<Svc, Req>, Svc: Service<Req>, Req> {
+pub enum Next<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> {
     /// The inner service is called; nothing was counted.
     Uncounted,
     /// The inner service is called.
     Admitted(Layer::Admitted),
     /// The inner service is called after this delay.
-    Queued(Layer::Query, Snapshot<Layer::Stored>, Duration, WaitPermit),
+    Queued(Turn<Svc, Req, Layer>, Duration, WaitPermit),
     /// The request is answered in the inner service's place.
     Answered(Result<Svc::Response, Layer::Error>),
+}
+
+impl<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> Next<Layer, Svc, Req> {
+    /// The request is answered, or passes uncounted where the limit is not enforced.
+    pub(super) fn answered(answer: Option<Result<Svc::Response, Layer::Error>>) -> Self {
+        answer.map_or(Self::Uncounted, Self::Answered)
+    }
 }
 
 /// The store's snapshot of an admission, or the decision of the limiter in the store's place.

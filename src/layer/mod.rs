@@ -8,37 +8,36 @@
 //! | its key, cost and limit are found, the store is asked | `decide`, by the trait in `layer_for` |
 //! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
 //! | a request that is refused or rejected is answered | `decide`, which logs in `warnings` |
-//! | a request that has to wait does so | `waiting`, `max_waiting` |
-//! | the response comes: its hold is settled, fields are added | `future` |
-//! | the body ends: what it has spent is settled | `end` |
+//! | a request that has to wait does so | `waiting` |
+//! | the response comes: its hold is settled, fields are added | `future`, `decide` |
+//! | the body ends: what it has spent is settled | `response/body_end` |
 //!
 //! The setters are here, in `enforce` and in `observe`, which calls the observer too; `options` has
 //! what they set, and a legend of the one-letter type parameters.
 
+use std::sync::Arc;
+
 use tower_layer::Layer;
 
-use crate::{limiter::RateLimiter, store::LocalStore};
+use crate::{limiter::RateLimiter, response::body_end::End, store::LocalStore};
 
-use self::max_waiting::MaxWaiting;
+use self::waiting::max_waiting;
 
 mod decide;
-mod end;
 mod enforce;
 mod fallback;
 mod future;
 mod layer_for;
-mod max_waiting;
 mod observe;
 mod options;
 mod service;
 mod waiting;
 mod warnings;
 
-pub use end::{End, SettledAtEnd, SettledBody};
 pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use layer_for::LayerFor;
-pub use options::{Around, Expose, Exposed, Hidden, Options, Settle, SettledByHead, Unsettled};
+pub use options::{Enforce, Exempt, Expose, Exposed, Options, Settle, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -305,11 +304,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn settle<Response, Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledByHead<Z2>, N, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z2, N, W>>
     where
         Z2: Fn(&Response) -> u32,
     {
-        self.with(|options| options.settle(SettledByHead(spent)))
+        self.with(|options| options.settle(spent))
     }
 
     /// Settles a request when the body of its response has ended, or was dropped because the caller
@@ -319,8 +318,12 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// The cost is held until then. If the inner service fails, the closure is called too, and can
     /// [ask](crate::End::service_failed) for that: a closure that counts bytes then charges
     /// nothing. If the request is dropped before there is a response, the whole cost is charged.
-    /// Bodies are wrapped in a [`SettledBody`]. The rate-limit fields show what was left while the
-    /// cost was held.
+    /// The rate-limit fields show what was left while the cost was held.
+    ///
+    /// The type of the body stays as it is: axum's, tonic's and a boxed body are boxed once more,
+    /// and one that is whole in memory (`Full`, `String`) counts as sent when the response is
+    /// there. [`FromBytes::keeping`](crate::response::FromBytes::keeping) is for a body of your
+    /// own.
     ///
     /// # Example: a thousand KiB an hour
     ///
@@ -349,14 +352,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// # }
     /// # });
     /// ```
-    pub fn settle_at_end<Z2>(
+    pub fn settle_at_end(
         self,
-        spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd<Z2>, N, W>>
-    where
-        Z2: Fn(&End) -> u32,
-    {
-        self.with(|options| options.settle(SettledAtEnd(spent)))
+        spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd, N, W>> {
+        self.with(|options| options.settle(SettledAtEnd(Arc::new(spent))))
     }
 
     /// Lets at most `requests` requests wait at the same time, of all keys together. One more is
@@ -400,7 +400,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// ```
     #[must_use]
     pub fn max_waiting(mut self, requests: usize) -> Self {
-        self.options.max_waiting = MaxWaiting::new(requests);
+        self.options.max_waiting = max_waiting(requests);
         self
     }
 
@@ -414,20 +414,13 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     }
 }
 
-impl<Svc, A, S, F, C, R, X, E, D, Z, N, W> Layer<Svc>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>>
-where
-    Svc: InnerService,
-    A: Clone,
-    S: Clone,
-    F: Clone,
-    Z: Around<Svc>,
-    Options<C, R, X, E, D, Z, N, W>: Clone,
+impl<Svc: InnerService, A: Clone, S: Clone, F: Clone, O: Clone> Layer<Svc>
+    for RateLimitLayer<A, S, F, O>
 {
-    type Service = RateLimit<Z::Service, A, S, F, Options<C, R, X, E, D, Z, N, W>>;
+    type Service = RateLimit<Svc, A, S, F, O>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
-        RateLimit::new(self.options.settle.around(inner), self.clone())
+        RateLimit::new(inner, self.clone())
     }
 }
 

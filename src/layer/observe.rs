@@ -1,21 +1,13 @@
 //! Calls the observer of a layer.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    thread,
-};
-
 use crate::{
-    algorithm::Limit,
     choice::Choose,
-    decision::PolicyDecision,
-    observe::{Event, Observe, Outcome},
+    observe::{Decided, Event, Observe, Outcome},
 };
 
 use super::{
     Options, RateLimitLayer,
-    decide::{StoreQuery, decision_of},
-    layer_for::Snapshot,
+    decide::{SnapshotOf, StoreQuery},
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
@@ -64,43 +56,31 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 }
 
 impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    /// Reports an admitted request. The error is the observer's panic: the caller of this function
-    /// ends what the request holds, and resumes the panic.
+    /// Reports an admitted request.
     #[inline]
     pub(super) fn tell_admitted<Req, K>(
         &self,
         query: &StoreQuery<A::Choice, K>,
-        snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
-    ) -> thread::Result<()>
-    where
+        snapshot: &SnapshotOf<A, Req>,
+    ) where
         A: Choose<Req>,
         W: Observe<K>,
     {
         if self.options.observe.is_silent() {
-            return Ok(());
+            return;
         }
-        let limit = self.limiter.algorithm().limit(&query.choice);
-        let decision = || decision_of(limit, snapshot);
-        let (outcome, delay) = match snapshot {
-            Ok(stored) => (Outcome::Admitted, limit.delay_of(stored)),
-            Err(decision) => (Outcome::Degraded, decision.delay()),
-        };
-        let shadows = |tell: &mut dyn FnMut(PolicyDecision, bool)| {
-            if let Ok(stored) = snapshot {
-                limit.shadows_of(stored, tell);
+        let by_limit;
+        let (outcome, decided): (_, &dyn Decided) = match snapshot {
+            Ok(stored) => {
+                by_limit = (self.limiter.algorithm().limit(&query.choice), stored);
+                (Outcome::Admitted, &by_limit)
             }
+            Err(decision) => (Outcome::Degraded, &**decision),
         };
-        let event = Event {
-            decision: Some(&decision),
-            shadows: match <A::Limit as Limit>::HAS_SHADOWS {
-                true => Some(&shadows),
-                false => None,
-            },
+        self.options.observe.observe(&Event {
+            decided: Some(decided),
             passes: true,
-            is_delayed: !delay.is_zero(),
             ..query.event(outcome)
-        };
-        let tell = || self.options.observe.observe(&event);
-        catch_unwind(AssertUnwindSafe(tell))
+        });
     }
 }

@@ -1,13 +1,17 @@
 //! The options of a layer.
 
+use std::sync::Arc;
+
 use http::Request;
+use tokio::sync::Semaphore;
 
 use crate::{
-    decision::Decision, enforce::Enforced, exempt::NoExemption, observe::Silent, response::Http,
+    decision::Decision,
+    response::{Http, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
 
-use super::max_waiting::MaxWaiting;
+use super::waiting::max_waiting;
 
 /// The options of a layer; the layer's setters replace them.
 // Elsewhere in `layer` the parameters have one letter each: C, R, X, E, D (whether the decision is
@@ -17,19 +21,19 @@ use super::max_waiting::MaxWaiting;
 pub struct Options<
     CostFn = u32,
     Resp = Http,
-    ExemptFn = NoExemption,
+    ExemptFn = (),
     OnError = OnStoreError,
-    Expose = Hidden,
-    SettleFn = Unsettled,
-    EnforceFn = Enforced,
-    Observer = Silent,
+    Expose = (),
+    SettleFn = (),
+    EnforceFn = bool,
+    Observer = (),
 > {
     pub(super) cost: CostFn,
     pub(super) respond: Resp,
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
     pub(super) expose: Expose,
-    pub(super) max_waiting: MaxWaiting,
+    pub(super) max_waiting: Arc<Semaphore>,
     pub(super) settle: SettleFn,
     pub(super) enforce: EnforceFn,
     pub(super) observe: Observer,
@@ -40,13 +44,13 @@ impl Default for Options {
         Self {
             cost: 1,
             respond: Http::default(),
-            exempt: NoExemption,
+            exempt: (),
             on_store_error: OnStoreError::default(),
-            expose: Hidden,
-            max_waiting: MaxWaiting::default(),
-            settle: Unsettled,
-            enforce: Enforced,
-            observe: Silent,
+            expose: (),
+            max_waiting: max_waiting(usize::MAX),
+            settle: (),
+            enforce: true,
+            observe: (),
         }
     }
 }
@@ -70,6 +74,59 @@ macro_rules! replaceable {
 
 replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, enforce: N, observe: W,);
 
+/// Says which requests pass without a key, a count or a header.
+///
+/// A closure `|request: &Request| …` that returns a `bool` implements it.
+#[doc(hidden)]
+pub trait Exempt<Req> {
+    /// Whether the request passes without being counted.
+    fn is_exempt(&self, request: &Req) -> bool;
+}
+
+/// Counts every request: the default.
+impl<Req> Exempt<Req> for () {
+    #[inline]
+    fn is_exempt(&self, _request: &Req) -> bool {
+        false
+    }
+}
+
+impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
+    #[inline]
+    fn is_exempt(&self, request: &Req) -> bool {
+        self(request)
+    }
+}
+
+/// Says whether a limit is enforced for a request: a `bool`, or a closure over the request and its
+/// key.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say whether a limit is enforced for a request of type `{Req}`",
+    label = "neither a `bool` nor a closure over `{Req}` and `{Key}`",
+    note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
+)]
+pub trait Enforce<Req, Key> {
+    /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool;
+}
+
+impl<Req, Key> Enforce<Req, Key> for bool {
+    #[inline]
+    fn is_enforced(&self, _request: &Req, _key: Option<&Key>) -> bool {
+        *self
+    }
+}
+
+// Without this the compiler says "expected a closure" for each type that is neither.
+#[diagnostic::do_not_recommend]
+impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
+    #[inline]
+    fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
+        self(request, key)
+    }
+}
+
 /// Puts the decision about an admitted request where handlers find it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -86,10 +143,7 @@ pub trait Expose<Req> {
 }
 
 /// Handlers don't see the decision: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Hidden;
-
-impl<Req> Expose<Req> for Hidden {}
+impl<Req> Expose<Req> for () {}
 
 /// Handlers find the [`Decision`] in the request's extensions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -101,60 +155,40 @@ impl<B> Expose<Request<B>> for Exposed {
     }
 }
 
-/// Says what a request has spent, when the head of its response is ready.
+/// Says who settles what a request holds, and with what.
 #[doc(hidden)]
 pub trait Settle<Res> {
-    /// Whether `spent` is called: if not, the request carries its [`Hold`](crate::Hold).
-    const IS_ASKED: bool = false;
+    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
+    const BY_LAYER: bool = true;
 
-    /// How many units the response has spent.
-    fn spent(&self, _response: &Res) -> u32 {
-        0
+    /// How many units a response with this head has spent, if the head tells.
+    fn spent(&self, _response: &Res) -> Option<u32> {
+        None
     }
-}
 
-/// Wraps the inner service if holds are settled at the end of the body.
-#[doc(hidden)]
-pub trait Around<Svc> {
-    /// The service that is limited.
-    type Service;
-
-    /// Wraps the inner service.
-    fn around(&self, inner: Svc) -> Self::Service;
+    /// What tells it when the body has ended.
+    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
+        None
+    }
 }
 
 /// A request carries its [`Hold`](crate::Hold) itself: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unsettled;
+impl<Res> Settle<Res> for () {
+    const BY_LAYER: bool = false;
+}
 
-impl<Res> Settle<Res> for Unsettled {}
-
-impl<Svc> Around<Svc> for Unsettled {
-    type Service = Svc;
-
-    #[inline]
-    fn around(&self, inner: Svc) -> Svc {
-        inner
+impl<Res, F: Fn(&Res) -> u32> Settle<Res> for F {
+    fn spent(&self, response: &Res) -> Option<u32> {
+        Some(self(response))
     }
 }
 
-/// A request is settled when the head of its response is ready.
-#[derive(Debug, Clone, Copy)]
-pub struct SettledByHead<F>(pub(super) F);
+/// A request is settled when the body of its response has ended.
+#[derive(Clone)]
+pub struct SettledAtEnd(pub(super) Arc<SpentAtEnd>);
 
-impl<Res, F: Fn(&Res) -> u32> Settle<Res> for SettledByHead<F> {
-    const IS_ASKED: bool = true;
-
-    fn spent(&self, response: &Res) -> u32 {
-        (self.0)(response)
-    }
-}
-
-impl<Svc, F> Around<Svc> for SettledByHead<F> {
-    type Service = Svc;
-
-    #[inline]
-    fn around(&self, inner: Svc) -> Svc {
-        inner
+impl<Res> Settle<Res> for SettledAtEnd {
+    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
+        Some(&self.0)
     }
 }

@@ -8,14 +8,9 @@ use std::{
 
 use tower_service::Service;
 
-use crate::store::{Answer, LocalStore};
+use crate::store::LocalStore;
 
-use super::{
-    InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture,
-    future::{State, take_ready},
-    layer_for::Next,
-    waiting::{Wait, Waiting},
-};
+use super::{InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture};
 
 /// Lets a request through to the inner service, or answers it in its place; made by a
 /// [`RateLimitLayer`](crate::RateLimitLayer).
@@ -32,6 +27,7 @@ use super::{
 /// For a *method* call the compiler says only that `ready` or `oneshot` "exists, but its trait
 /// bounds were not satisfied". Write `tower::ServiceExt::oneshot(service, request)` instead, and it
 /// says which.
+#[derive(Clone)]
 pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
     inner: Svc,
     layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Opts>>,
@@ -63,15 +59,6 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
     }
 }
 
-impl<Svc: Clone, A, S, F, O> Clone for RateLimit<Svc, A, S, F, O> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: self.inner.clone(),
-            layer: Arc::clone(&self.layer),
-        }
-    }
-}
-
 impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit")
@@ -97,58 +84,6 @@ where
 
     #[inline]
     fn call(&mut self, request: Req) -> Self::Future {
-        // For speed, what is rare is a function of its own, which takes the request by value, and
-        // no two branches share a result. A request that such a function borrows is copied before
-        // the inner service gets it, and a key that is taken out of a shared result is written to
-        // memory and read again five times. It gives a fifth of a layer without fields (bench
-        // `layer`, "off").
-        let key = match self.layer.key_of(&request) {
-            Ok(Some(key)) => key,
-            Ok(None) => {
-                let future = self.inner.call(request);
-                return ResponseFuture::new(State::Plain { future });
-            }
-            Err(rejection) => {
-                return self.proceed(request, |layer, request| layer.reject(request, rejection));
-            }
-        };
-        let query = self.layer.query_of(&request, key);
-        match self.layer.ask_store(&query) {
-            Answer::Now(Ok(verdict))
-                if verdict.admitted && self.layer.goes_at_once(&query, &verdict.snapshot) =>
-            {
-                let admitted = self.layer.observe_and_admit(query, Ok(verdict.snapshot));
-                let (layer, inner) = (&self.layer, &mut self.inner);
-                ResponseFuture::new(State::admitted(layer, inner, request, admitted))
-            }
-            Answer::Now(verdict) => self.proceed(request, |layer, request| {
-                layer.after_verdict(request, query, verdict)
-            }),
-            Answer::Later(deciding) => {
-                let (service, wait) = (take_ready(&mut self.inner), Wait::Decision { deciding });
-                let waiting = Waiting::boxed(&self.layer, service, request, query, wait);
-                ResponseFuture::new(State::Waiting { waiting })
-            }
-        }
-    }
-}
-
-impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    /// Does what comes next for a request that is not admitted at once.
-    #[inline(never)]
-    fn proceed<Req>(
-        &mut self,
-        request: Req,
-        next: impl FnOnce(
-            &RateLimitLayer<A, S, F, O>,
-            &Req,
-        ) -> Next<RateLimitLayer<A, S, F, O>, Svc, Req>,
-    ) -> ResponseFuture<Svc, Req, RateLimitLayer<A, S, F, O>>
-    where
-        Svc: Service<Req> + Clone,
-        RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
-    {
-        let next = next(&self.layer, &request);
-        ResponseFuture::new(State::next(&self.layer, &mut self.inner, request, next))
+        self.layer.call(&mut self.inner, request)
     }
 }

@@ -9,63 +9,103 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::time::{Sleep, sleep};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Sleep, sleep},
+};
 use tower_service::Service;
 
 use super::{
     LayerFor,
     layer_for::{Next, Snapshot},
-    max_waiting::WaitPermit,
 };
 
 const ONCE: &str = "polled after it was ready";
 
+/// Lets one request wait, until it is dropped.
+pub(super) type WaitPermit = OwnedSemaphorePermit;
+
+/// Lets at most so many requests wait for their turns, of all keys together.
+pub(super) fn max_waiting(requests: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(requests.min(Semaphore::MAX_PERMITS)))
+}
+
+/// A turn in a queue. If it is dropped before it has come, it is given back.
+pub struct Turn<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> {
+    layer: Arc<Layer>,
+    queued: Option<(Layer::Query, Snapshot<Layer::Stored>)>,
+}
+
+impl<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> Turn<Svc, Req, Layer> {
+    pub(super) fn new(
+        layer: &Arc<Layer>,
+        query: Layer::Query,
+        snapshot: Snapshot<Layer::Stored>,
+    ) -> Self {
+        let layer = Arc::clone(layer);
+        let queued = Some((query, snapshot));
+        Self { layer, queued }
+    }
+
+    pub(super) fn queued(&self) -> &(Layer::Query, Snapshot<Layer::Stored>) {
+        self.queued.as_ref().expect(ONCE)
+    }
+
+    fn has_come(&mut self) -> Layer::Admitted {
+        let (query, snapshot) = self.queued.take().expect(ONCE);
+        self.layer.admit(query, snapshot)
+    }
+}
+
+impl<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> Drop for Turn<Svc, Req, Layer> {
+    fn drop(&mut self) {
+        if let Some((query, snapshot)) = &self.queued {
+            self.layer.withdraw(query, snapshot);
+        }
+    }
+}
+
 pin_project! {
     /// A request that waits, with the inner service that was made ready for it.
-    ///
-    /// If it is dropped before its turn, the turn is given back.
     pub struct Waiting<Svc, Req, Layer>
     where
         Svc: Service<Req>,
+        Svc: Clone,
         Layer: LayerFor<Svc, Req>,
     {
         layer: Arc<Layer>,
         service: Svc,
         request: Option<Req>,
-        query: Option<Layer::Query>,
         #[pin]
-        wait: Wait<Layer::Deciding, Layer::Stored>,
-    }
-
-    impl<Svc, Req, Layer> PinnedDrop for Waiting<Svc, Req, Layer>
-    where
-        Svc: Service<Req>,
-        Layer: LayerFor<Svc, Req>,
-    {
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if let (WaitProjection::Turn { snapshot: Some(snapshot), .. }, Some(query)) = (this.wait.project(), this.query) {
-                this.layer.withdraw(query, snapshot);
-            }
-        }
+        wait: Wait<Svc, Req, Layer>,
     }
 }
 
 pin_project! {
     #[project = WaitProjection]
     /// What a request waits for.
-    pub(super) enum Wait<Deciding, Stored> {
-        Decision { #[pin] deciding: Deciding },
-        Turn { #[pin] sleep: Sleep, snapshot: Option<Snapshot<Stored>>, permit: WaitPermit },
+    pub(super) enum Wait<Svc, Req, Layer>
+    where
+        Svc: Service<Req>,
+        Svc: Clone,
+        Layer: LayerFor<Svc, Req>,
+    {
+        Decision { query: Option<Layer::Query>, #[pin] deciding: Layer::Deciding },
+        Turn { turn: Turn<Svc, Req, Layer>, #[pin] sleep: Sleep, permit: WaitPermit },
     }
 }
 
-impl<Deciding, Stored> Wait<Deciding, Stored> {
+impl<Svc, Req, Layer> Wait<Svc, Req, Layer>
+where
+    Svc: Service<Req> + Clone,
+    Layer: LayerFor<Svc, Req>,
+{
     /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(snapshot: Snapshot<Stored>, delay: Duration, permit: WaitPermit) -> Self {
+    pub(super) fn turn(turn: Turn<Svc, Req, Layer>, delay: Duration, permit: WaitPermit) -> Self {
+        let sleep = sleep(delay);
         Self::Turn {
-            sleep: sleep(delay),
-            snapshot: Some(snapshot),
+            turn,
+            sleep,
             permit,
         }
     }
@@ -73,21 +113,19 @@ impl<Deciding, Stored> Wait<Deciding, Stored> {
 
 impl<Svc, Req, Layer> Waiting<Svc, Req, Layer>
 where
-    Svc: Service<Req>,
+    Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
     pub(super) fn boxed(
         layer: &Arc<Layer>,
         service: Svc,
         request: Req,
-        query: Layer::Query,
-        wait: Wait<Layer::Deciding, Layer::Stored>,
+        wait: Wait<Svc, Req, Layer>,
     ) -> Pin<Box<Self>> {
         Box::pin(Self {
             layer: Arc::clone(layer),
             service,
             request: Some(request),
-            query: Some(query),
             wait,
         })
     }
@@ -105,21 +143,16 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Next<Layer, Svc, Req>> {
         let this = self.project();
-        // What is taken is gone when this is dropped: then no turn is given back.
         Poll::Ready(match this.wait.project() {
-            WaitProjection::Decision { deciding } => {
+            WaitProjection::Decision { query, deciding } => {
                 let verdict = ready!(deciding.poll(cx));
                 let request = this.request.as_ref().expect(ONCE);
-                let query = this.query.take().expect(ONCE);
+                let query = query.take().expect(ONCE);
                 this.layer.after_verdict(request, query, verdict)
             }
-            WaitProjection::Turn {
-                sleep, snapshot, ..
-            } => {
+            WaitProjection::Turn { turn, sleep, .. } => {
                 ready!(sleep.poll(cx));
-                let query = this.query.take().expect(ONCE);
-                let snapshot = snapshot.take().expect(ONCE);
-                Next::Admitted(this.layer.admit(query, snapshot))
+                Next::Admitted(turn.has_come())
             }
         })
     }

@@ -16,28 +16,26 @@ use crate::{
     choice::Choose,
     error::StoreError,
     key::Key,
-    observe::{Observe, Silent},
-    store::{Answer, AsKey, ImmediateStore, Store, Verdict, Written},
+    observe::Observe,
+    store::{Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
 use super::{
     RateLimiter,
-    observe::Observation,
-    operation::{Operation, Request},
+    told::{Request, Told},
 };
 
 pin_project! {
     /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
     /// that, nothing is charged.
     ///
-    /// It is what every method of [`RateLimiter`] returns: a `Call<Check, ..>` brings a
-    /// [`Decision`](crate::Decision), a `Call<TakeHold, ..>` a [`Hold`](crate::Hold) or a refusal,
-    /// a `Call<Write, ..>` only its end.
+    /// It is what every method of [`RateLimiter`] returns. `T` is what it brings: a
+    /// [`Decision`](crate::Decision), a [`Hold`](crate::Hold) or a refusal, or only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
     /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
-    pub struct Call<'a, Op, C, S, K, Q, W = Silent>
+    pub struct Call<'a, T, C, S, K, Q, W = ()>
     where
         C: Choose<()>,
         S: Store<C::Limit, K>,
@@ -48,7 +46,7 @@ pin_project! {
         limiter: &'a RateLimiter<C, S, W>,
         key: &'a Q,
         request: Request<<C::Limit as Limit>::Snapshot>,
-        operation: PhantomData<Op>,
+        brings: PhantomData<T>,
         #[pin]
         state: State<Awaited<S::Deciding, S::Writing>, C::Choice>,
     }
@@ -72,26 +70,11 @@ pin_project! {
     }
 }
 
-impl<Snapshot, D, W> Future for Awaited<D, W>
-where
-    D: Future<Output = Result<Verdict<Snapshot>, StoreError>>,
-    W: Future<Output = Written>,
-{
-    type Output = Result<Option<Verdict<Snapshot>>, StoreError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project() {
-            AwaitedProjection::Verdict { verdict } => verdict.poll(cx).map_ok(Some),
-            AwaitedProjection::Write { written } => written.poll(cx).map_ok(|()| None),
-        }
-    }
-}
-
 const POLLED_AGAIN: &str = "polled after it was ready";
 
-impl<'a, Op, C, S, K, Q, W> Call<'a, Op, C, S, K, Q, W>
+impl<'a, T, C, S, K, Q, W> Call<'a, T, C, S, K, Q, W>
 where
-    Op: Operation<C::Limit, K>,
+    T: Told<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
@@ -108,7 +91,7 @@ where
             limiter,
             key,
             request,
-            operation: PhantomData,
+            brings: PhantomData,
             state: State::NotAsked,
         }
     }
@@ -138,7 +121,7 @@ where
     /// ```
     #[inline]
     #[track_caller]
-    pub fn now(self) -> Op::Told
+    pub fn now(self) -> T
     where
         S: ImmediateStore<C::Limit, K>,
     {
@@ -166,18 +149,18 @@ where
     /// Tells the caller and the observer.
     #[inline]
     fn tell(
-        at: At<'_, C, S, Q, W>,
+        (limiter, limit, key): At<'_, C, S, Q, W>,
         request: &RequestOf<C>,
         started: Option<Instant>,
         verdict: Option<VerdictOf<C>>,
-    ) -> Op::Told {
-        let (limiter, limit, key) = at;
+    ) -> T {
         let seen = (!limiter.observer.is_silent()).then(|| verdict.clone());
-        let cost = request.observed_cost().unwrap_or(0);
-        let told = Op::tell((&limiter.store, limit, key), cost, verdict);
+        let cost = request.observed_cost();
+        let told = T::told((&limiter.store, limit, key), cost.unwrap_or(0), verdict);
         // Last, so that what is held ends if the observer panics.
-        if let Some(seen) = seen {
-            Self::tell_observer(at, request, started, Ok(seen.as_ref()));
+        if let (Some(seen), Some(cost)) = (seen, cost) {
+            let store_time = started.map(|started| started.elapsed());
+            limiter.tell_observer((limit, key, cost), Ok(seen.as_ref()), store_time, None);
         }
         told
     }
@@ -188,34 +171,13 @@ where
         request: &RequestOf<C>,
         started: Option<Instant>,
         answered: Result<Option<VerdictOf<C>>, StoreError>,
-    ) -> Result<Op::Told, StoreError> {
-        match answered {
-            Ok(verdict) => Ok(Self::tell(at, request, started, verdict)),
-            Err(error) => {
-                Self::tell_observer(at, request, started, Err(&error));
-                Err(error)
-            }
+    ) -> Result<T, StoreError> {
+        if let (Err(error), Some(cost)) = (&answered, request.observed_cost()) {
+            let (limiter, limit, key) = at;
+            let store_time = started.map(|started| started.elapsed());
+            limiter.tell_observer((limit, key, cost), Err(error), store_time, None);
         }
-    }
-
-    fn tell_observer(
-        (limiter, limit, key): At<'_, C, S, Q, W>,
-        request: &RequestOf<C>,
-        started: Option<Instant>,
-        answered: Result<Option<&VerdictOf<C>>, &StoreError>,
-    ) {
-        let Some(cost) = request.observed_cost() else {
-            return;
-        };
-        let observation = Observation {
-            limit,
-            key,
-            cost,
-            answered,
-            store_time: started.map(|started| started.elapsed()),
-            waited: None,
-        };
-        observation.tell(&limiter.observer);
+        answered.map(|verdict| Self::tell(at, request, started, verdict))
     }
 }
 
@@ -228,16 +190,16 @@ type At<'a, C, S, Q, W> = (
     &'a Q,
 );
 
-impl<Op, C, S, K, Q, W> Future for Call<'_, Op, C, S, K, Q, W>
+impl<T, C, S, K, Q, W> Future for Call<'_, T, C, S, K, Q, W>
 where
-    Op: Operation<C::Limit, K>,
+    T: Told<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
     Q: AsKey<K> + ?Sized,
     W: Observe<K>,
 {
-    type Output = Result<Op::Told, StoreError>;
+    type Output = Result<T, StoreError>;
 
     // Inlined always. Otherwise the compiler makes it a function where a program checks in two
     // places; that writes the decision to memory in words, and the caller copies it in pairs of
@@ -284,7 +246,10 @@ where
         else {
             panic!("{POLLED_AGAIN}");
         };
-        let answered = ready!(answer.poll(cx));
+        let answered = match answer.project() {
+            AwaitedProjection::Verdict { verdict } => ready!(verdict.poll(cx)).map(Some),
+            AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
+        };
         let at = (limiter, limiter.algorithm.limit(choice), key);
         let told = Self::answer(at, request, *started, answered);
         this.state.set(State::Done);
@@ -292,7 +257,7 @@ where
     }
 }
 
-impl<Op, C, S, K, Q, W> fmt::Debug for Call<'_, Op, C, S, K, Q, W>
+impl<T, C, S, K, Q, W> fmt::Debug for Call<'_, T, C, S, K, Q, W>
 where
     C: Choose<()>,
     S: Store<C::Limit, K>,

@@ -4,7 +4,6 @@ use std::{cell::LazyCell, time::Duration};
 
 use crate::{
     algorithm::Limit,
-    decision::{Decision, PolicyDecision},
     error::StoreError,
     key::Key,
     observe::{Event, Observe, Outcome},
@@ -65,51 +64,34 @@ impl<A, S, W> RateLimiter<A, S, W> {
     }
 }
 
-/// One call, for an observer.
-pub(super) struct Observation<'a, L: Limit, Q: ?Sized> {
-    pub(super) limit: &'a L,
-    pub(super) key: &'a Q,
-    pub(super) cost: u32,
-    /// What was decided, or `None` where units were charged whether they fitted or not.
-    pub(super) answered: Result<Option<&'a Verdict<L::Snapshot>>, &'a StoreError>,
-    pub(super) store_time: Option<Duration>,
-    pub(super) waited: Option<Duration>,
-}
-
-impl<L: Limit, Q: ?Sized> Observation<'_, L, Q> {
-    pub(super) fn tell<K: Key, W: Observe<K>>(&self, observer: &W)
-    where
-        Q: AsKey<K>,
+impl<A, S, W> RateLimiter<A, S, W> {
+    /// Tells the observer of a call: what was decided, or `None` where units were charged whether
+    /// they fitted or not.
+    pub(super) fn tell_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
+        &self,
+        (limit, key, cost): (&L, &Q, u32),
+        answered: Result<Option<&Verdict<L::Snapshot>>, &StoreError>,
+        store_time: Option<Duration>,
+        waited: Option<Duration>,
+    ) where
+        W: Observe<K>,
     {
-        let limit = self.limit;
-        let outcome = match self.answered {
+        let outcome = match answered {
             Ok(Some(verdict)) if verdict.admitted => Outcome::Admitted,
             Ok(Some(_)) => Outcome::Refused,
             Ok(None) => Outcome::Debited,
             Err(_) => Outcome::StoreError,
         };
-        let verdict = self.answered.ok().flatten();
-        let admitted = verdict.filter(|verdict| verdict.admitted);
-        let decision = verdict.map(|verdict| || limit.decision_of(&verdict.snapshot));
-        let shadows = admitted.filter(|_| L::HAS_SHADOWS).map(|admitted| {
-            |tell: &mut dyn FnMut(PolicyDecision, bool)| {
-                limit.shadows_of(&admitted.snapshot, tell);
-            }
-        });
-        let is_delayed = self.waited.is_some()
-            || admitted.is_some_and(|admitted| !limit.delay_of(&admitted.snapshot).is_zero());
-        observer.observe(&Event {
-            cost: self.cost,
-            key: Some(&LazyCell::new(|| self.key.to_owned())),
-            decision: decision
-                .as_ref()
-                .map(|decision| decision as &dyn Fn() -> Decision),
-            shadows: shadows.as_ref().map(|shadows| shadows as _),
-            error: self.answered.err(),
+        let verdict = answered.ok().flatten();
+        let decided = verdict.map(|verdict| (limit, &verdict.snapshot));
+        self.observer.observe(&Event {
+            cost,
+            key: Some(&LazyCell::new(|| key.to_owned())),
+            decided: decided.as_ref().map(|decided| decided as _),
+            error: answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
-            is_delayed,
-            store_time: self.store_time,
-            waited: self.waited,
+            store_time,
+            waited,
             ..Event::uncounted(outcome)
         });
     }

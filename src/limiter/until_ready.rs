@@ -15,8 +15,7 @@ use crate::{
 };
 
 use super::{
-    RateLimiter, gives_back_what_it_takes, observe::Observation, operation::charge_what_is_held,
-    waiting_lines::WaitingLineOf,
+    RateLimiter, gives_back_what_it_takes, told::charge_what_is_held, waiting_lines::Waiter,
 };
 
 /// How long until the next attempt where nobody knows when there is room.
@@ -91,48 +90,36 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         W: Observe<K>,
     {
         const { gives_back_what_it_takes::<C::Limit>() };
-        let since = (!self.observer.is_silent()).then(Instant::now);
+        let since = Instant::now();
         let (choice, verdict, store_time, mut has_waited) = self.last_answer(key, cost).await;
         let limit = self.algorithm.limit(&choice);
-        let decided = verdict.map(|verdict| {
-            let decision = limit.decision_of(&verdict.snapshot);
-            (verdict, decision)
-        });
-        if let Ok((admission, decision)) = &decided
+        if let Ok(admission) = &verdict
             && admission.admitted
-            && !decision.delay().is_zero()
         {
-            let mut turn = Turn {
-                limit,
-                store: &self.store,
-                key: key.to_owned(),
-                admission: &admission.snapshot,
-                cost,
-                is_over: false,
-            };
-            sleep(decision.delay()).await;
-            turn.is_over = true;
-            has_waited = true;
-        }
-        if let Ok((admission, _)) = &decided {
+            let delay = limit.delay_of(&admission.snapshot);
+            if !delay.is_zero() {
+                let mut turn = Turn {
+                    limit,
+                    store: &self.store,
+                    key: key.to_owned(),
+                    admission: &admission.snapshot,
+                    cost,
+                    is_over: false,
+                };
+                sleep(delay).await;
+                turn.is_over = true;
+                has_waited = true;
+            }
             charge_what_is_held((&self.store, limit, key), admission, cost);
         }
-        if !self.observer.is_silent() {
-            let answered = decided.as_ref().map(|(verdict, _)| Some(verdict));
-            let waited = since.filter(|_| has_waited).map(|since| since.elapsed());
-            let observation = Observation {
-                limit,
-                key,
-                cost,
-                answered,
-                store_time,
-                waited,
-            };
-            observation.tell(&self.observer);
-        }
-        match decided? {
-            (verdict, decision) if verdict.admitted => Ok(decision),
-            (_, decision) => Err(never_fits(cost, &decision)),
+        let waited = has_waited.then(|| since.elapsed());
+        let answered = verdict.as_ref().map(Some);
+        self.tell_observer((limit, key, cost), answered, store_time, waited);
+        let verdict = verdict?;
+        let decision = limit.decision_of(&verdict.snapshot);
+        match verdict.admitted {
+            true => Ok(decision),
+            false => Err(never_fits(cost, &decision)),
         }
     }
 
@@ -154,7 +141,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             let choice = self.algorithm.choose(&());
             let policies = self.algorithm.limit(&choice).policy_id();
             let store = (type_name::<S>(), self.store.buckets_id());
-            WaitingLineOf::new((store, policies, key)).join()
+            Waiter::new((store, policies, key))
         };
         let mut has_waited = waiter.first().await;
         loop {

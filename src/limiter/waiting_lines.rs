@@ -8,22 +8,17 @@ use std::{
     task::{Poll, Waker},
 };
 
-/// How many locks there are, so that lines of different buckets seldom wait for one lock.
-const SHARDS: usize = 16;
-/// A shard whose lines are gone keeps room for no more lines than this.
+/// Where the lines are gone there is room for no more lines than this.
 const MIN_CAPACITY: usize = 64;
 
 /// All lines of the process. A bucket without a line takes no memory.
-static LINES: LazyLock<WaitingLines> = LazyLock::new(WaitingLines::default);
+static LINES: LazyLock<Mutex<WaitingLines>> = LazyLock::new(Mutex::default);
+
+/// Not under the lock: to hash a key may be any code.
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 #[derive(Default)]
 struct WaitingLines {
-    hasher: RandomState,
-    shards: [Mutex<Shard>; SHARDS],
-}
-
-#[derive(Default)]
-struct Shard {
     /// By the hash of the bucket: if two buckets ever have the same hash, they share a line.
     lines: HashMap<u64, WaitingLine>,
     next_number: u64,
@@ -32,39 +27,28 @@ struct Shard {
 /// The waiters for one bucket, in the order of their numbers, each with its waker.
 type WaitingLine = BTreeMap<u64, Option<Waker>>;
 
-/// The line of one bucket, whether anybody stands in it or not.
-#[derive(Clone, Copy)]
-pub(super) struct WaitingLineOf(u64);
-
 /// A waiter in a line. Dropping it leaves the line, and wakes the waiter that is first then.
 pub(super) struct Waiter {
-    line: WaitingLineOf,
+    line: u64,
     number: u64,
 }
 
-impl WaitingLineOf {
-    /// The line of this bucket.
-    pub(super) fn new(bucket: impl Hash) -> Self {
-        Self(LINES.hasher.hash_one(bucket))
-    }
-
-    /// Goes to the end of the line.
-    pub(super) fn join(self) -> Waiter {
-        let mut shard = self.shard();
-        let number = shard.next_number;
-        shard.next_number += 1;
-        shard.lines.entry(self.0).or_default().insert(number, None);
-        Waiter { line: self, number }
-    }
-
-    fn shard(self) -> MutexGuard<'static, Shard> {
-        let shard = &LINES.shards[self.0 as usize % SHARDS];
-        // Nothing panics while a lock is held.
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn waiting_lines() -> MutexGuard<'static, WaitingLines> {
+    // Nothing panics while the lock is held.
+    LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Waiter {
+    /// Goes to the end of the line of this bucket.
+    pub(super) fn new(bucket: impl Hash) -> Self {
+        let line = HASHER.hash_one(bucket);
+        let mut all = waiting_lines();
+        let number = all.next_number;
+        all.next_number += 1;
+        all.lines.entry(line).or_default().insert(number, None);
+        Self { line, number }
+    }
+
     /// Waits until it is the first, and says whether it was behind another before.
     ///
     /// It is polled once more then. The time of its caller may have run out with that of the one
@@ -72,11 +56,11 @@ impl Waiter {
     pub(super) async fn first(&self) -> bool {
         let (mut was_behind, mut is_polled_once_more) = (false, false);
         poll_fn(|cx| {
-            let mut shard = self.line.shard();
-            let Some(waker) = self.waker(&mut shard) else {
+            let mut all = waiting_lines();
+            let Some(waker) = self.waker(&mut all) else {
                 if was_behind && !is_polled_once_more {
                     is_polled_once_more = true;
-                    drop(shard);
+                    drop(all);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -87,7 +71,7 @@ impl Waiter {
             if !waker.as_ref().is_some_and(is_known) {
                 let old = waker.replace(cx.waker().clone());
                 // The last waker of a task may drop what the task holds: another waiter, say.
-                drop(shard);
+                drop(all);
                 drop(old);
             }
             Poll::Pending
@@ -96,8 +80,8 @@ impl Waiter {
     }
 
     /// Its waker, unless it is the first.
-    fn waker<'a>(&self, shard: &'a mut Shard) -> Option<&'a mut Option<Waker>> {
-        let line = shard.lines.get_mut(&self.line.0)?;
+    fn waker<'a>(&self, all: &'a mut WaitingLines) -> Option<&'a mut Option<Waker>> {
+        let line = all.lines.get_mut(&self.line)?;
         match line.first_key_value() {
             Some((first, _)) if *first == self.number => None,
             _ => line.get_mut(&self.number),
@@ -107,8 +91,8 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut shard = self.line.shard();
-        let Some(line) = shard.lines.get_mut(&self.line.0) else {
+        let mut all = waiting_lines();
+        let Some(line) = all.lines.get_mut(&self.line) else {
             return;
         };
         let was_first = line
@@ -118,12 +102,12 @@ impl Drop for Waiter {
         let next = line.first_entry().filter(|_| was_first);
         let next = next.and_then(|mut next| next.get_mut().take());
         if line.is_empty() {
-            shard.lines.remove(&self.line.0);
+            all.lines.remove(&self.line);
             // With room for four times as many, so that the table is seldom moved.
-            let room = MIN_CAPACITY.max(4 * shard.lines.len());
-            shard.lines.shrink_to(room);
+            let room = MIN_CAPACITY.max(4 * all.lines.len());
+            all.lines.shrink_to(room);
         }
-        drop(shard);
+        drop(all);
         drop(own);
         // Without the lock: it may run any code.
         if let Some(waker) = next {
@@ -145,14 +129,14 @@ mod tests {
 
     #[test]
     fn whoever_leaves_makes_room_for_the_next_and_an_empty_line_is_forgotten() {
-        let line = WaitingLineOf::new("a line of this test alone");
-        let [first, middle, last] = [line.join(), line.join(), line.join()];
+        let [first, middle, last] = [(); 3].map(|()| Waiter::new("a line of this test alone"));
         assert_eq!([&first, &middle, &last].map(is_first), [true, false, false]);
         drop(middle);
         assert!(!is_first(&last));
         drop(first);
         assert!(is_first(&last));
-        let is_kept = || line.shard().lines.contains_key(&line.0);
+        let line = last.line;
+        let is_kept = || waiting_lines().lines.contains_key(&line);
         assert!(is_kept());
         drop(last);
         assert!(!is_kept());
@@ -160,11 +144,9 @@ mod tests {
 
     #[test]
     fn lines_that_are_gone_leave_no_room_behind() {
-        let lines = (0..100_000).map(|number| WaitingLineOf::new(("many", number)));
-        let waiters: Vec<_> = lines.map(WaitingLineOf::join).collect();
-        drop(waiters);
-        let capacity = |shard: &Mutex<Shard>| shard.lock().unwrap().lines.capacity();
-        let most = LINES.shards.iter().map(capacity).max().unwrap();
+        let waiters = (0..100_000).map(|number| Waiter::new(("many", number)));
+        drop(waiters.collect::<Vec<_>>());
+        let most = waiting_lines().lines.capacity();
         assert!(most <= 4 * MIN_CAPACITY, "room for {most}");
     }
 }

@@ -3,6 +3,7 @@
 use std::{cell::LazyCell, fmt, time::Duration};
 
 use crate::{
+    algorithm::Limit,
     decision::{Decision, PolicyDecision},
     error::StoreError,
 };
@@ -75,8 +76,41 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Reports each policy in shadow, and whether it would have refused.
-pub(crate) type TellShadows<'a> = dyn Fn(&mut dyn FnMut(PolicyDecision, bool)) + 'a;
+/// What was decided. The [`Decision`] is made when it is asked for.
+pub(crate) trait Decided {
+    fn decision(&self) -> Decision;
+
+    fn delay(&self) -> Duration;
+
+    /// Reports each policy in shadow, and whether it would have refused.
+    fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool));
+}
+
+impl Decided for Decision {
+    fn decision(&self) -> Decision {
+        self.clone()
+    }
+
+    fn delay(&self) -> Duration {
+        self.delay()
+    }
+
+    fn describe_shadows(&self, _tell: &mut dyn FnMut(PolicyDecision, bool)) {}
+}
+
+impl<L: Limit> Decided for (&L, &L::Snapshot) {
+    fn decision(&self) -> Decision {
+        self.0.decision_of(self.1)
+    }
+
+    fn delay(&self) -> Duration {
+        self.0.delay_of(self.1)
+    }
+
+    fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.0.shadows_of(self.1, tell);
+    }
+}
 
 /// The key that the store was asked about: a request's own, or that of a limiter's call, whose
 /// owned form is made when it is first read.
@@ -108,12 +142,10 @@ pub struct Event<'a, K> {
     pub(crate) cost: u32,
     /// `None` if no store was asked.
     pub(crate) key: Option<&'a dyn EventKey<K>>,
-    pub(crate) decision: Option<&'a dyn Fn() -> Decision>,
-    pub(crate) shadows: Option<&'a TellShadows<'a>>,
+    /// `None` if nothing was decided.
+    pub(crate) decided: Option<&'a dyn Decided>,
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
-    /// Whether it is admitted, and is delayed or has waited: known without making the decision.
-    pub(crate) is_delayed: bool,
     pub(crate) store_time: Option<Duration>,
     pub(crate) waited: Option<Duration>,
 }
@@ -125,11 +157,9 @@ impl<'a, K> Event<'a, K> {
             outcome,
             cost: 0,
             key: None,
-            decision: None,
-            shadows: None,
+            decided: None,
             error: None,
             passes: true,
-            is_delayed: false,
             store_time: None,
             waited: None,
         }
@@ -169,7 +199,7 @@ impl<'a, K> Event<'a, K> {
     /// `None` if nothing was decided. Each call makes the decision anew, so call it once; a tuple's
     /// allocates.
     pub fn decision(&self) -> Option<Decision> {
-        self.decision.map(|decision| decision())
+        self.decided.map(Decided::decision)
     }
 
     /// The wait of a request that is over its limit, or the delay of an admitted one, or how long
@@ -178,7 +208,10 @@ impl<'a, K> Event<'a, K> {
     #[cfg(any(feature = "local", feature = "redis", feature = "metrics"))]
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
-            true => (self.is_delayed).then(|| self.waited.unwrap_or_else(|| decision.delay())),
+            true => {
+                let delay = || self.decided.map(Decided::delay);
+                (self.waited).or_else(|| delay().filter(|delay| !delay.is_zero()))
+            }
             false => decision.retry_after(),
         }
     }
@@ -221,8 +254,8 @@ impl<'a, K> Event<'a, K> {
     /// # });
     /// ```
     pub fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
-        if let Some(shadows) = self.shadows {
-            shadows(tell);
+        if let (Outcome::Admitted, Some(decided)) = (self.outcome, self.decided) {
+            decided.describe_shadows(tell);
         }
     }
 

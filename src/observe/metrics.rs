@@ -181,25 +181,25 @@ impl<K> Observe<K> for Metrics {
             }
             _ => return self.record_store_time(event),
         };
-        let decided = &handles.decided[which];
-        decided.units.increment(u64::from(event.cost()));
+        let counted = &handles.decided[which];
+        counted.units.increment(u64::from(event.cost()));
         // Not `event.decision()`, which moves the decision into an `Option`: a tenth of this
         // function's instructions (bench `instructions`, the row `layer, counted`).
-        if let Some(decide) = event.decision {
-            let decision = decide();
+        if let Some(decided) = event.decided {
+            let decision = decided.decision();
             for policy in decision.policies() {
                 handles.count(policy, which);
             }
             event.describe_shadows(&mut |policy, would_refuse| {
-                handles.counters(&policy)[if would_refuse {
+                let which = if would_refuse {
                     SHADOW_REFUSED
                 } else {
                     ADMITTED
-                }]
-                .increment(1);
+                };
+                handles.counters(&policy)[which].increment(1);
             });
             if let Some(wait) = event.wait(&decision) {
-                decided.wait.record(wait);
+                counted.wait.record(wait);
             }
         }
         self.record_store_time(event);

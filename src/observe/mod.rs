@@ -102,11 +102,12 @@ mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
 
+pub(crate) use self::event::Decided;
 #[cfg(any(feature = "local", feature = "redis"))]
 pub use self::trace::Trace;
 pub use self::{
     event::{Event, Outcome},
-    observer::{Observe, Silent},
+    observer::Observe,
 };
 #[cfg(feature = "metrics")]
 pub use self::{metrics::Metrics, usage::StoreUsage};

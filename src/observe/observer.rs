@@ -80,10 +80,7 @@ pub trait Observe<K> {
 }
 
 /// No observer: the default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Silent;
-
-impl<K> Observe<K> for Silent {
+impl<K> Observe<K> for () {
     #[inline]
     fn observe(&self, _event: &Event<'_, K>) {}
 

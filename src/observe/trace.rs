@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    fmt::{self, Debug, Write},
+    fmt::{self, Debug},
     hash::{BuildHasher, Hash, RandomState},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -208,47 +208,27 @@ fn record<K: Debug>(span: &Span, event: &Event<'_, K>, decision: Option<&Decisio
 
 /// The `Debug` form of a key, on one line and not too long.
 fn printed(key: &impl Debug) -> String {
-    let mut line = OneLine::default();
-    // An error means only that the key was cut off.
-    let _ = write!(line, "{key:?}");
-    line.text
+    one_line(&format!("{key:?}"))
 }
 
+/// A text up to a length, whose control characters are escaped.
 fn one_line(text: &str) -> String {
-    let mut line = OneLine::default();
-    let _ = line.write_str(text);
-    line.text
-}
-
-/// Text whose control characters are escaped, up to a length.
-#[derive(Default)]
-struct OneLine {
-    text: String,
-    len: usize,
-}
-
-impl Write for OneLine {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for character in text.chars() {
-            if self.len == MAX_KEY_LEN {
-                self.text.push('…');
-                self.len += 1;
+    let mut line = String::new();
+    for (index, character) in text.chars().enumerate() {
+        match character {
+            _ if index == MAX_KEY_LEN => {
+                line.push('…');
+                break;
             }
-            if self.len > MAX_KEY_LEN {
-                return Err(fmt::Error);
+            // Line and paragraph separators, and what turns the direction of a line.
+            '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
+                line.extend(character.escape_default());
             }
-            self.len += 1;
-            match character {
-                // Line and paragraph separators, and what turns the direction of a line.
-                '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
-                    self.text.extend(character.escape_unicode());
-                }
-                _ if character.is_control() => self.text.extend(character.escape_default()),
-                _ => self.text.push(character),
-            }
+            _ if character.is_control() => line.extend(character.escape_default()),
+            _ => line.push(character),
         }
-        Ok(())
     }
+    line
 }
 
 impl fmt::Debug for Trace {

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt};
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::Response;
 
 use super::{Reason, Refusal, Respond};
 use crate::{decision::Decision, error::StoreErrorKind};
@@ -11,12 +11,11 @@ use crate::{decision::Decision, error::StoreErrorKind};
 /// The error of a service that is limited with [`AsError`]; tower's `BoxError` is the same type.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Fails a refused request with a [`RateLimited`] error, without a status code: for services
-/// without HTTP.
+/// Fails a refused request with a [`Refused`] error, without a status code: for services without
+/// HTTP.
 ///
-/// The error of the service becomes [`BoxError`]. An error of the inner service can be downcast to
-/// its own type, a refusal to [`RateLimited`], a rejection of the key extractor to [`KeyRejected`],
-/// and a failure of the store to [`StoreFailed`].
+/// The error of the service becomes [`BoxError`]. It can be downcast: an error of the inner service
+/// to its own type, any other to [`Refused`], which says why.
 ///
 /// # With axum
 ///
@@ -30,7 +29,7 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// ```
 /// # use std::{convert::Infallible, time::Duration};
 /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
-/// use tollgate::response::{AsError, RateLimited, Reason, Refusal, Respond};
+/// use tollgate::response::{AsError, Reason, Refusal, Refused, Respond};
 ///
 /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
 /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
@@ -41,8 +40,9 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 /// # let refusal = Refusal::new(Reason::Limited(&decision));
 /// # let answer: Result<(), _> = Respond::<u32, (), Infallible>::answer(&AsError::new(), &7, refusal);
 /// let error = answer.unwrap_err();
-/// let refused: &RateLimited = error.downcast_ref().unwrap();
-/// assert_eq!(refused.decision().retry_after(), Some(Duration::from_millis(1_500)));
+/// let refused: &Refused = error.downcast_ref().unwrap();
+/// let decision = refused.decision().expect("it is over its limit");
+/// assert_eq!(decision.retry_after(), Some(Duration::from_millis(1_500)));
 /// assert_eq!(error.to_string(), "the rate limit \"trial\" is exceeded: try again in 1.5s");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,15 +59,11 @@ impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
     type Error = BoxError;
 
     fn answer(&self, _: &Req, refusal: Refusal<'_>) -> Result<Res, BoxError> {
-        Err(match refusal.reason() {
-            Reason::Limited(decision) => Box::new(RateLimited {
-                decision: decision.clone(),
-            }),
-            Reason::Rejected(rejection) => Box::new(KeyRejected {
-                rejection: rejection.clone(),
-            }),
-            Reason::StoreFailed(kind) => Box::new(StoreFailed { kind }),
-        })
+        Err(Box::new(match refusal.reason() {
+            Reason::Limited(decision) => Refused::Limited(decision.clone()),
+            Reason::Rejected(rejection) => Refused::Rejected(rejection.clone()),
+            Reason::StoreFailed(kind) => Refused::StoreFailed(kind),
+        }))
     }
 
     fn inner_error(error: E) -> BoxError {
@@ -75,28 +71,46 @@ impl<Req, Res, E: Into<BoxError>> Respond<Req, Res, E> for AsError {
     }
 }
 
-/// The request was refused: it is over its limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimited {
-    decision: Decision,
+/// Why a request did not reach the inner service.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Refused {
+    /// It is over its limit: the decision has the wait and the policies that refuse.
+    Limited(Decision),
+    /// It has no key and must have one: the answer that an HTTP caller would have got, with 400 for
+    /// a missing credential and 500 for a missing peer address.
+    Rejected(Response<Bytes>),
+    /// The store could not decide about it. The cause is in the operator's log, not in this error.
+    StoreFailed(StoreErrorKind),
 }
 
-impl RateLimited {
-    /// The decision, with the wait and the policies that refuse.
-    pub fn decision(&self) -> &Decision {
-        &self.decision
+impl Refused {
+    /// The decision, if the request is over its limit.
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            Self::Limited(decision) => Some(decision),
+            Self::Rejected(_) | Self::StoreFailed(_) => None,
+        }
     }
 }
 
-impl fmt::Display for RateLimited {
+impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let policy = self.decision.policy();
-        match self.decision.retry_after() {
+        let decision = match self {
+            Self::Limited(decision) => decision,
+            Self::Rejected(rejection) => {
+                let status = rejection.status();
+                return write!(f, "the request has no key for its rate limit ({status})");
+            }
+            Self::StoreFailed(_) => return f.write_str("the rate limit could not be checked"),
+        };
+        let policy = decision.policy();
+        match decision.retry_after() {
             Some(wait) => write!(
                 f,
                 "the rate limit {policy:?} is exceeded: try again in {wait:?}"
             ),
-            None if !self.decision.never_fits() => {
+            None if !decision.never_fits() => {
                 write!(f, "too many requests of the limit {policy:?} are in flight")
             }
             None => write!(
@@ -107,55 +121,7 @@ impl fmt::Display for RateLimited {
     }
 }
 
-impl Error for RateLimited {}
-
-/// The request was rejected: its key extractor found no key, and there should be one.
-#[derive(Debug)]
-pub struct KeyRejected {
-    rejection: Response<Bytes>,
-}
-
-impl KeyRejected {
-    /// The answer that an HTTP caller would have got.
-    pub fn rejection(&self) -> &Response<Bytes> {
-        &self.rejection
-    }
-
-    /// Its status: 400 for a missing credential, 500 for a missing peer address.
-    pub fn status(&self) -> StatusCode {
-        self.rejection.status()
-    }
-}
-
-impl fmt::Display for KeyRejected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let status = self.rejection.status();
-        write!(f, "the request has no key for its rate limit ({status})")
-    }
-}
-
-impl Error for KeyRejected {}
-
-/// The request was refused because the store failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoreFailed {
-    kind: StoreErrorKind,
-}
-
-impl StoreFailed {
-    /// The kind of failure. Its cause is in the operator's log, not in this error.
-    pub fn kind(&self) -> StoreErrorKind {
-        self.kind
-    }
-}
-
-impl fmt::Display for StoreFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the rate limit could not be checked")
-    }
-}
-
-impl Error for StoreFailed {}
+impl Error for Refused {}
 
 #[cfg(test)]
 mod tests {
@@ -177,9 +143,9 @@ mod tests {
 
     #[test]
     fn a_refusal_is_an_error_with_the_decision_in_it() {
-        let refused: RateLimited =
+        let refused: Refused =
             error(respond().answer(&7, Refusal::new(Reason::Limited(&hopeless()))));
-        assert_eq!(*refused.decision(), hopeless());
+        assert_eq!(refused.decision(), Some(&hopeless()));
         assert!(
             refused
                 .to_string()
@@ -202,19 +168,28 @@ mod tests {
         let rejection = Response::builder()
             .status(400)
             .body(Bytes::from_static(b"no key"));
-        let rejected: KeyRejected =
+        let rejected: Refused =
             error(respond().answer(&7, Refusal::new(Reason::Rejected(&rejection.unwrap()))));
-        assert_eq!(rejected.status(), 400);
-        assert_eq!(rejected.rejection().body(), "no key");
         assert!(rejected.to_string().ends_with("(400 Bad Request)"));
+        assert_eq!(rejected.decision(), None);
+        let Refused::Rejected(rejection) = rejected else {
+            panic!("{rejected:?}");
+        };
+        assert_eq!(
+            (rejection.status().as_u16(), &rejection.body()[..]),
+            (400, &b"no key"[..])
+        );
     }
 
     #[test]
     fn a_store_that_cannot_decide_is_an_error_without_its_reasons() {
         let failure = StoreError::new(StoreErrorKind::Misconfigured, "redis://s3cret");
-        let failed: StoreFailed =
+        let failed: Refused =
             error(respond().answer(&7, Refusal::new(Reason::StoreFailed(failure.kind()))));
-        assert_eq!(failed.kind(), StoreErrorKind::Misconfigured);
+        assert!(matches!(
+            failed,
+            Refused::StoreFailed(StoreErrorKind::Misconfigured)
+        ));
         assert_eq!(failed.to_string(), "the rate limit could not be checked");
         assert!(!format!("{failed:?}").contains("s3cret"));
     }

@@ -1,14 +1,16 @@
 //! Makes the body of an answer in the service's own body type.
 
+use std::mem;
+
 use bytes::Bytes;
+use http::Response;
+use http_body::Body;
 use http_body_util::{
     BodyExt, Full,
     combinators::{BoxBody, UnsyncBoxBody},
 };
 
-use crate::hold::Hold;
-
-use super::held_body::HeldBody;
+use super::body_end::{BodyEnd, WatchedBody};
 
 /// Makes the body of an answer, such as a 429, in the service's own body type, so that no response
 /// is wrapped or boxed.
@@ -53,19 +55,27 @@ pub trait FromBytes {
     /// The body that sends these bytes and nothing else.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// This body, keeping the hold of a request [in flight](crate::algorithm::InFlight) until the
-    /// body has ended or is dropped.
+    /// This body, which tells when it has ended: it keeps `end` until then, and so what the request
+    /// holds.
     ///
-    /// By default the hold is dropped at once. That is right for a body that is in memory; a
-    /// streamed body must keep it.
+    /// By default nothing is kept. A request [in flight](crate::algorithm::InFlight) ends then with
+    /// the head of its response, and one that is [settled at the
+    /// end](crate::RateLimitLayer::settle_at_end) is charged all that it holds.
     #[must_use]
-    fn keeping(self, hold: Hold) -> Self
+    fn keeping(self, end: BodyEnd) -> Self
     where
         Self: Sized,
     {
-        drop(hold);
+        end.unknown();
         self
     }
+}
+
+/// Lets the body of a response keep what its request holds.
+pub(super) fn keep_until_end<B: FromBytes>(response: &mut Response<B>, end: BodyEnd) {
+    let end = end.of_response(response.status(), response.headers());
+    let body = mem::replace(response.body_mut(), B::from_bytes(Bytes::new()));
+    *response.body_mut() = body.keeping(end);
 }
 
 #[cfg(feature = "axum")]
@@ -78,8 +88,8 @@ impl FromBytes for axum::body::Body {
         }
     }
 
-    fn keeping(self, hold: Hold) -> Self {
-        HeldBody::boxed(self, hold, Self::new)
+    fn keeping(self, end: BodyEnd) -> Self {
+        WatchedBody::boxed(self, end, Self::new)
     }
 }
 
@@ -89,14 +99,19 @@ impl FromBytes for tonic::body::Body {
         Self::new(Full::new(bytes))
     }
 
-    fn keeping(self, hold: Hold) -> Self {
-        HeldBody::boxed(self, hold, Self::new)
+    fn keeping(self, end: BodyEnd) -> Self {
+        WatchedBody::boxed(self, end, Self::new)
     }
 }
 
 impl FromBytes for Full<Bytes> {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::new(bytes)
+    }
+
+    fn keeping(self, end: BodyEnd) -> Self {
+        end.in_memory(self.size_hint().lower());
+        self
     }
 }
 
@@ -105,8 +120,8 @@ impl<E: 'static> FromBytes for BoxBody<Bytes, E> {
         Full::new(bytes).map_err(|never| match never {}).boxed()
     }
 
-    fn keeping(self, hold: Hold) -> Self {
-        HeldBody::boxed(self, hold, Self::new)
+    fn keeping(self, end: BodyEnd) -> Self {
+        WatchedBody::boxed(self, end, Self::new)
     }
 }
 
@@ -116,8 +131,8 @@ impl<E: 'static> FromBytes for UnsyncBoxBody<Bytes, E> {
         body.boxed_unsync()
     }
 
-    fn keeping(self, hold: Hold) -> Self {
-        HeldBody::boxed(self, hold, Self::new)
+    fn keeping(self, end: BodyEnd) -> Self {
+        WatchedBody::boxed(self, end, Self::new)
     }
 }
 
@@ -125,11 +140,21 @@ impl FromBytes for Bytes {
     fn from_bytes(bytes: Bytes) -> Self {
         bytes
     }
+
+    fn keeping(self, end: BodyEnd) -> Self {
+        end.in_memory(self.len() as u64);
+        self
+    }
 }
 
 impl FromBytes for Vec<u8> {
     fn from_bytes(bytes: Bytes) -> Self {
         bytes.into()
+    }
+
+    fn keeping(self, end: BodyEnd) -> Self {
+        end.in_memory(self.len() as u64);
+        self
     }
 }
 
@@ -137,6 +162,11 @@ impl FromBytes for Vec<u8> {
 impl FromBytes for String {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn keeping(self, end: BodyEnd) -> Self {
+        end.in_memory(self.len() as u64);
+        self
     }
 }
 

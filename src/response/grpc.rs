@@ -1,15 +1,39 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::mem;
+use std::{fmt, sync::Arc};
 
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 
 use super::{
-    Refusal, Respond, body::FromBytes, field_writer::FieldWriter, fields::Fields,
-    grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer, retry_after,
+    BodyEnd, Reason, Refusal, Respond,
+    body::{FromBytes, keep_until_end},
+    field_writer::FieldWriter,
+    fields::Fields,
+    refusal::{plain_text, strip_prefix},
+    retry_after,
+    set_field::{ascii, set, set_if_absent, set_no_store},
 };
-use crate::{decision::Decision, hold::Hold};
+use crate::{decision::Decision, error::StoreErrorKind, hold::Hold};
+
+mod protobuf;
+#[cfg(feature = "tonic")]
+mod status;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+const GRPC: &str = "application/grpc";
+
+const RESOURCE_EXHAUSTED: u16 = 8;
+const INTERNAL: u16 = 13;
+const UNAVAILABLE: u16 = 14;
+
+/// The longest text of a rejection that is sent; a longer one becomes the reason phrase.
+const MAX_MESSAGE_LEN: usize = 1_024;
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whether the request is gRPC or not: for
 /// a service that speaks only gRPC.
@@ -58,18 +82,21 @@ use crate::{decision::Decision, hold::Hold};
 /// assert_eq!(response.headers()["grpc-retry-pushback-ms"], "1500");
 /// assert!(response.body().is_empty());
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Grpc {
     pub(super) fields: FieldWriter,
-    pub(super) status: GrpcRenderer,
+    render: Option<Arc<RenderStatus>>,
 }
+
+/// The status as header fields; `None`: the built-in status is sent.
+type RenderStatus = dyn Fn(&Refusal<'_>) -> Option<HeaderMap> + Send + Sync;
 
 impl Grpc {
     /// The default: with the [fields](Fields::Draft11) of draft 11 in the metadata.
     pub const fn new() -> Self {
         Self {
             fields: FieldWriter::new(Fields::Draft11),
-            status: GrpcRenderer { closure: None },
+            render: None,
         }
     }
 
@@ -79,6 +106,36 @@ impl Grpc {
         self.fields = FieldWriter::new(fields);
         self
     }
+
+    /// The status, with the metadata of a refusal that it does not have.
+    pub(super) fn response<B: FromBytes>(
+        &self,
+        content_type: &'static str,
+        refusal: &Refusal<'_>,
+    ) -> Response<B> {
+        let rendered = self.render.as_ref().and_then(|render| render(refusal));
+        let mut response = Response::new(B::from_bytes(Bytes::new()));
+        *response.headers_mut() = rendered.unwrap_or_else(|| built_in(refusal));
+        let headers = response.headers_mut();
+        let content_type = HeaderValue::from_static(content_type);
+        set(headers, header::CONTENT_TYPE, content_type);
+        match refusal.reason() {
+            Reason::Limited(decision) => {
+                if let Some(millis) = pushback_millis(decision) {
+                    set_if_absent(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
+                }
+                retry_after::set(decision, headers);
+                self.fields.add_unless_rendered(decision, headers);
+                response.extensions_mut().insert(decision.clone());
+            }
+            Reason::Rejected(rejection) => {
+                *response.extensions_mut() = rejection.extensions().clone();
+            }
+            Reason::StoreFailed(_) => {}
+        }
+        set_no_store(response.headers_mut());
+        response
+    }
 }
 
 impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grpc {
@@ -86,9 +143,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     fn answer(&self, request: &Request<ReqB>, refusal: Refusal<'_>) -> Result<Response<ResB>, E> {
         let refusal = refusal.of_request(request);
-        let protocol = GrpcProtocol::of_content_type(request.headers());
-        let protocol = protocol.unwrap_or(GrpcProtocol::Grpc);
-        Ok(self.status.answer(protocol, &refusal, &self.fields))
+        let content_type = content_type(request.headers()).unwrap_or(GRPC);
+        Ok(self.response(content_type, &refusal))
     }
 
     fn inner_error(error: E) -> E {
@@ -100,9 +156,8 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         request.extensions_mut().insert(hold);
     }
 
-    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
-        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
-        *response.body_mut() = body.keeping(hold);
+    fn keep_until_end(&self, response: &mut Response<ResB>, end: BodyEnd) {
+        keep_until_end(response, end);
     }
 
     fn annotates(&self) -> bool {
@@ -115,152 +170,134 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::{convert::Infallible, time::Duration};
-
-    use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
-    use http::HeaderValue;
-
-    use super::*;
-    use crate::{
-        error::{StoreError, StoreErrorKind},
-        response::{
-            Reason,
-            tests::{admitted, hopeless, refused_for},
-        },
-    };
-
-    fn request(content_type: &str) -> Request<()> {
-        let request = Request::post("/pkg.Service/Call");
-        request
-            .header("content-type", content_type)
-            .body(())
-            .unwrap()
-    }
-
-    fn refused(content_type: &str, decision: Decision) -> Response<Bytes> {
-        let Ok::<_, Infallible>(response) = Grpc::new().answer(
-            &request(content_type),
-            Refusal::new(Reason::Limited(&decision)),
-        );
-        response
-    }
-
-    #[test]
-    fn a_refused_call_gets_resource_exhausted_in_the_header_fields_and_no_body() {
-        let response = refused(
-            "application/grpc",
-            refused_for(Duration::from_micros(1_500_000)),
-        );
-        assert_eq!(response.status(), 200);
-        assert!(response.body().is_empty());
-        let mut fields: Vec<_> = response.headers().iter().collect();
-        fields.sort_by_key(|(name, _)| name.as_str());
-        // The details were encoded by another program, from the .proto files.
-        let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
-                       SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
-                       EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
-        let expected = [
-            ("cache-control", "no-store"),
-            ("content-type", "application/grpc"),
-            ("grpc-message", "rate limit exceeded"),
-            ("grpc-retry-pushback-ms", "1500"),
-            ("grpc-status", "8"),
-            ("grpc-status-details-bin", details),
-            ("ratelimit", r#""api";r=0;t=2"#),
-            ("ratelimit-policy", r#""api";q=40;w=2"#),
-            ("retry-after", "2"),
-        ];
-        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), text(value)))
-            .collect();
-        let expected = expected.map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(fields, expected);
-    }
-
-    #[test]
-    fn a_call_that_can_never_fit_is_told_not_to_try_again_and_has_no_retry_info() {
-        let response = refused("application/grpc", hopeless());
-        assert_eq!(response.headers()["grpc-status"], "8");
-        assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
-        assert!(!response.headers().contains_key("retry-after"));
-        let details = response.headers()["grpc-status-details-bin"].as_bytes();
-        let details = STANDARD_NO_PAD.decode(details).unwrap();
-        let holds = |text: &[u8]| details.windows(text.len()).any(|window| window == text);
-        assert!(holds(b"google.rpc.QuotaFailure") && !holds(b"google.rpc.RetryInfo"));
-        assert!(holds(b"the cost is more than the limit"));
-    }
-
-    #[test]
-    fn a_grpc_web_call_is_answered_with_its_own_content_type() {
-        for (asked, answered) in [
-            ("application/grpc-web", "application/grpc-web+proto"),
-            (
-                "application/grpc-web-text",
-                "application/grpc-web-text+proto",
-            ),
-            ("application/json", "application/grpc"),
-        ] {
-            let response = refused(asked, hopeless());
-            assert_eq!(response.headers()["content-type"], answered);
-            assert_eq!(response.headers()["grpc-status"], "8");
-        }
-    }
-
-    #[test]
-    fn a_failure_that_no_retry_fixes_is_internal_and_not_unavailable() {
-        for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
-            let error = StoreError::new(kind, "redis://s3cret");
-            let request = request("application/grpc");
-            let Ok::<Response<Bytes>, Infallible>(response) =
-                Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
-            assert_eq!(response.headers()["grpc-status"], "13");
-            assert!(!format!("{response:?}").contains("s3cret"));
-        }
-    }
-
-    #[test]
-    fn a_store_that_cannot_decide_is_unavailable_without_numbers_or_reasons() {
-        let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
-        let request = request("application/grpc");
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
-        assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["grpc-status"], "14");
-        assert_eq!(response.headers()["cache-control"], "no-store");
-        assert_eq!(response.headers().len(), 4, "{:?}", response.headers());
-        assert!(!format!("{response:?}").contains("s3cret"));
-    }
-
-    #[test]
-    fn the_decision_rides_along_and_fields_that_are_off_are_not_sent() {
-        let request = request("application/grpc");
-        let responder = Grpc::new().fields(Fields::Off);
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            responder.answer(&request, Refusal::new(Reason::Limited(&hopeless())));
-        assert_eq!(response.extensions().get(), Some(&hopeless()));
-        assert!(!response.headers().contains_key("ratelimit"));
-        assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));
-    }
-
-    #[test]
-    fn an_admitted_call_has_the_fields_among_its_metadata() {
-        let mut response = Response::new(Bytes::new());
-        Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
-        assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
-    }
-
-    #[cfg(feature = "tonic")]
-    #[test]
-    fn tonic_reads_the_status_and_its_details() {
-        let response = refused("application/grpc", hopeless());
-        let status = tonic::Status::from_header_map(response.headers()).unwrap();
-        assert_eq!(status.code(), tonic::Code::ResourceExhausted);
-        let message = "the request costs more than can ever be let through at once";
-        assert_eq!(status.message(), message);
-        assert!(status.details().starts_with(b"\x08\x08\x12\x3Bthe request"));
+/// The content type of the answer to a gRPC or gRPC-Web request: a `POST` with one of theirs. No
+/// other method makes a gRPC call, and a cache may keep a 200 for a `GET` and serve it to
+/// everybody.
+pub(super) fn content_type_of_call<B>(request: &Request<B>) -> Option<&'static str> {
+    match *request.method() {
+        Method::POST => content_type(request.headers()),
+        _ => None,
     }
 }
+
+/// The content type of the answer to a request with one of gRPC's content types.
+fn content_type(request: &HeaderMap) -> Option<&'static str> {
+    let asked = request.get(header::CONTENT_TYPE)?.as_bytes();
+    let subtype = strip_prefix(asked, GRPC.as_bytes())?;
+    // `application/grpc`, with `+proto` or another encoding, or with parameters.
+    let ends = |rest: &[u8]| matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));
+    let answers = [
+        ("", GRPC),
+        ("-web", "application/grpc-web+proto"),
+        ("-web-text", "application/grpc-web-text+proto"),
+    ];
+    let is_asked = |suffix: &str| strip_prefix(subtype, suffix.as_bytes()).is_some_and(ends);
+    let (_, answer) = answers.into_iter().find(|(suffix, _)| is_asked(suffix))?;
+    Some(answer)
+}
+
+/// The built-in status: that of a rejection has the gRPC code for its HTTP status.
+fn built_in(refusal: &Refusal<'_>) -> HeaderMap {
+    let (code, message) = match refusal.reason() {
+        Reason::Limited(decision) => (
+            RESOURCE_EXHAUSTED,
+            HeaderValue::from_static(refusal_text(decision)),
+        ),
+        Reason::Rejected(rejection) => (code_of(rejection.status()), message_of(rejection)),
+        Reason::StoreFailed(StoreErrorKind::Unavailable) => (
+            UNAVAILABLE,
+            HeaderValue::from_static("rate limiting is temporarily unavailable"),
+        ),
+        Reason::StoreFailed(_) => (INTERNAL, HeaderValue::from_static("Internal Server Error")),
+    };
+    let mut headers = HeaderMap::new();
+    set(&mut headers, GRPC_STATUS, HeaderValue::from(code));
+    set(&mut headers, GRPC_MESSAGE, message);
+    if let Some(decision) = refusal.decision() {
+        let details = STANDARD_NO_PAD.encode(refusal_details(decision));
+        set(&mut headers, GRPC_DETAILS, ascii(details));
+    }
+    headers
+}
+
+/// The message of a refusal.
+fn refusal_text(decision: &Decision) -> &'static str {
+    match decision.retry_after() {
+        Some(_) => "rate limit exceeded",
+        None if decision.never_fits() => {
+            "the request costs more than can ever be let through at once"
+        }
+        None => "too many requests are in flight",
+    }
+}
+
+/// The bytes of `grpc-status-details-bin`: only policy names and numbers, and nothing that a caller
+/// has sent.
+fn refusal_details(decision: &Decision) -> Vec<u8> {
+    let policies = decision.policies().iter();
+    let violations = policies
+        .filter(|policy| !policy.is_admitted())
+        .map(|policy| {
+            let description = match () {
+                () if policy.never_fits() => "the cost is more than the limit",
+                () if policy.counts_in_flight() => "as many requests are in flight as may be",
+                () => "the limit is used up",
+            };
+            (policy.policy(), description, policy.limit())
+        });
+    let retry_info = decision.retry_after().map(protobuf::retry_info);
+    let quota_failure = protobuf::quota_failure(violations);
+    let details: Vec<_> = retry_info.into_iter().chain([quota_failure]).collect();
+    protobuf::status(RESOURCE_EXHAUSTED, refusal_text(decision), &details)
+}
+
+/// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). `None` if the wait
+/// is not known: callers then use their own backoff.
+fn pushback_millis(decision: &Decision) -> Option<i32> {
+    match decision.retry_after() {
+        Some(wait) => Some(i32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX)),
+        None => decision.never_fits().then_some(-1),
+    }
+}
+
+fn code_of(status: StatusCode) -> u16 {
+    match status.as_u16() {
+        400 => 3,  // INVALID_ARGUMENT
+        401 => 16, // UNAUTHENTICATED
+        403 => 7,  // PERMISSION_DENIED
+        404 => 5,  // NOT_FOUND
+        429 => RESOURCE_EXHAUSTED,
+        503 => UNAVAILABLE,
+        500..=599 => INTERNAL,
+        _ => 2, // UNKNOWN
+    }
+}
+
+/// A plain-text body in the encoding of `grpc-message`, where anything but printable ASCII becomes
+/// `%XX`; or what the status means.
+fn message_of(rejection: &Response<Bytes>) -> HeaderValue {
+    let Some(text) = plain_text(rejection).filter(|text| text.len() <= MAX_MESSAGE_LEN) else {
+        let reason = rejection.status().canonical_reason();
+        return HeaderValue::from_static(reason.unwrap_or("rejected"));
+    };
+    let mut message = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => message.push(char::from(byte)),
+            _ => message.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    ascii(message)
+}
+
+impl fmt::Debug for Grpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grpc")
+            .field("fields", &self.fields)
+            .field("has_closure", &self.render.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,9 +6,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
 
 use super::{
-    PlainText, ProblemJson, Reason, Refusal, Render, Respond, body::FromBytes,
-    field_writer::FieldWriter, fields::Fields, grpc_protocol::GrpcProtocol,
-    grpc_renderer::GrpcRenderer, head::for_method, retry_after, set_field::set_no_store,
+    BodyEnd, PlainText, ProblemJson, Reason, Refusal, Render, Respond,
+    body::{FromBytes, keep_until_end},
+    fields::Fields,
+    grpc::{Grpc, content_type_of_call},
+    head::for_method,
+    retry_after,
+    set_field::set_no_store,
 };
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -87,18 +91,17 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Http<R = ProblemJson> {
-    fields: FieldWriter,
     renderer: R,
-    pub(super) status: GrpcRenderer,
+    /// The answers to gRPC calls, with the fields of all answers.
+    pub(super) grpc: Grpc,
 }
 
 impl Http {
     /// The default: the [fields](Fields::Draft11) of draft 11, and a problem+json body.
     pub const fn new() -> Self {
         Self {
-            fields: FieldWriter::new(Fields::Draft11),
             renderer: ProblemJson::new(),
-            status: GrpcRenderer { closure: None },
+            grpc: Grpc::new(),
         }
     }
 
@@ -115,7 +118,7 @@ impl<R> Http<R> {
     /// Which rate-limit fields are sent, to admitted and refused callers alike.
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
-        self.fields = FieldWriter::new(fields);
+        self.grpc = self.grpc.fields(fields);
         self
     }
 
@@ -139,9 +142,8 @@ impl<R> Http<R> {
     #[must_use]
     pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
         Http {
-            fields: self.fields,
             renderer,
-            status: self.status,
+            grpc: self.grpc,
         }
     }
 
@@ -151,7 +153,7 @@ impl<R> Http<R> {
     /// decision is of the same policy, but with other numbers, there are two lines. A response of
     /// [`response`](Self::response) has only the handler's.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
-        self.fields.add(decision, headers);
+        self.grpc.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);
     }
 }
@@ -167,12 +169,12 @@ impl<R: Render> Http<R> {
         let mut response = match decision.is_admitted() {
             true => {
                 let mut response = Response::new(Bytes::new());
-                self.fields.add(decision, response.headers_mut());
+                self.grpc.fields.add(decision, response.headers_mut());
                 response
             }
             false => self.refusal(&Refusal::new(Reason::Limited(decision))),
         };
-        let rendered = RenderedByHandler(decision.clone(), self.fields.dialect());
+        let rendered = RenderedByHandler(decision.clone(), self.grpc.fields.dialect());
         response.extensions_mut().insert(rendered);
         response.map(B::from_bytes)
     }
@@ -183,7 +185,7 @@ impl<R: Render> Http<R> {
             Reason::Limited(decision) => {
                 let headers = response.headers_mut();
                 retry_after::set(decision, headers);
-                self.fields.add_unless_rendered(decision, headers);
+                self.grpc.fields.add_unless_rendered(decision, headers);
                 response.extensions_mut().insert(decision.clone());
             }
             Reason::Rejected(rejection) => add_what_is_missing(&mut response, rejection),
@@ -238,8 +240,8 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     fn answer(&self, request: &Request<ReqB>, refusal: Refusal<'_>) -> Result<Response<ResB>, E> {
         let refusal = refusal.of_request(request);
-        Ok(match GrpcProtocol::of_request(request) {
-            Some(protocol) => self.status.answer(protocol, &refusal, &self.fields),
+        Ok(match content_type_of_call(request) {
+            Some(content_type) => self.grpc.response(content_type, &refusal),
             None => for_method(request.method(), self.refusal(&refusal)),
         })
     }
@@ -253,18 +255,18 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         request.extensions_mut().insert(hold);
     }
 
-    fn keep_until_end(&self, response: &mut Response<ResB>, hold: Hold) {
-        let body = mem::replace(response.body_mut(), ResB::from_bytes(Bytes::new()));
-        *response.body_mut() = body.keeping(hold);
+    fn keep_until_end(&self, response: &mut Response<ResB>, end: BodyEnd) {
+        keep_until_end(response, end);
     }
 
     fn annotates(&self) -> bool {
-        self.fields.dialect() != Fields::Off
+        self.grpc.fields.dialect() != Fields::Off
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
         let rendered = response.extensions().get::<RenderedByHandler>();
-        if rendered.is_some_and(|rendered| rendered.tells_of(decision, self.fields.dialect())) {
+        if rendered.is_some_and(|rendered| rendered.tells_of(decision, self.grpc.fields.dialect()))
+        {
             return retry_after::lengthen(decision, response.headers_mut());
         }
         self.add_fields(decision, response.headers_mut());

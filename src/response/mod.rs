@@ -40,18 +40,13 @@
 
 mod as_error;
 mod body;
+pub(crate) mod body_end;
 mod field_writer;
 mod fields;
 mod grpc;
-mod grpc_protocol;
-mod grpc_renderer;
-#[cfg(feature = "tonic")]
-mod grpc_status;
 mod head;
-mod held_body;
 mod http;
 mod problem_json;
-mod protobuf;
 mod refusal;
 mod render;
 mod retry_after;
@@ -60,8 +55,9 @@ mod set_field;
 use crate::{decision::Decision, hold::Hold};
 
 pub use self::{
-    as_error::{AsError, BoxError, KeyRejected, RateLimited, StoreFailed},
+    as_error::{AsError, BoxError, Refused},
     body::FromBytes,
+    body_end::BodyEnd,
     fields::Fields,
     grpc::Grpc,
     http::Http,
@@ -98,11 +94,12 @@ pub trait Respond<Req, Res, Err> {
         let _ = (request, hold);
     }
 
-    /// Keeps the hold of a request [in flight](crate::algorithm::InFlight) until the body of its
-    /// response has ended. By default the hold is dropped here: without a body, the request ends
-    /// with the response.
-    fn keep_until_end(&self, response: &mut Res, hold: Hold) {
-        let _ = (response, hold);
+    /// Keeps what a request holds until the body of its response has ended, if it is [in
+    /// flight](crate::algorithm::InFlight) or [settled at the
+    /// end](crate::RateLimitLayer::settle_at_end). By default it is dropped here: without a body,
+    /// the request ends with the response, and is charged all that it holds.
+    fn keep_until_end(&self, response: &mut Res, end: BodyEnd) {
+        let _ = (response, end);
     }
 
     /// Whether [`annotate`](Self::annotate) adds anything. `false`: the `Decision` is not built.

@@ -152,16 +152,23 @@ fn limited(decision: &Decision) -> Cow<'static, str> {
 }
 
 fn rejected(rejection: &Response<Bytes>) -> Cow<'_, str> {
-    let content_type = rejection.headers().get(header::CONTENT_TYPE);
-    let is_text = content_type.is_some_and(|of| of.as_bytes().starts_with(b"text/plain"));
-    let text = std::str::from_utf8(rejection.body()).unwrap_or_default();
-    match text.trim() {
-        text if is_text && !text.is_empty() => text.into(),
-        _ => {
-            let reason = rejection.status().canonical_reason();
-            reason.unwrap_or("The request was rejected.").into()
-        }
-    }
+    let reason = || rejection.status().canonical_reason();
+    let text = plain_text(rejection).or_else(reason);
+    text.unwrap_or("The request was rejected.").into()
+}
+
+/// The text of a rejection, if its body is plain text.
+pub(super) fn plain_text(rejection: &Response<Bytes>) -> Option<&str> {
+    let content_type = rejection.headers().get(header::CONTENT_TYPE)?.as_bytes();
+    let text = std::str::from_utf8(rejection.body()).ok()?.trim();
+    strip_prefix(content_type, b"text/plain")?;
+    (!text.is_empty()).then_some(text)
+}
+
+/// Media types are case-insensitive (RFC 9110, section 8.3.1).
+pub(super) fn strip_prefix<'a>(value: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = value.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
 impl fmt::Debug for Refusal<'_> {

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    AsError, Fields, Grpc, Http, KeyRejected, PlainText, RateLimited, Refusal, StoreFailed,
-};
+use super::{AsError, Fields, Grpc, Http, PlainText, Refusal, Refused};
 use crate::{
     algorithm::{Judgement, Policy, Status},
     decision::{Decision, PolicyDecision},
@@ -99,7 +97,6 @@ pub(super) fn full() -> HeaderMap {
 
 #[test]
 fn what_is_public_can_be_shared_between_threads() {
-    fn shared<T: Send + Sync + 'static>() {}
     fn cloned<T: Clone + Send + Sync + 'static>() {}
     cloned::<Http>();
     cloned::<Http<PlainText>>();
@@ -107,7 +104,5 @@ fn what_is_public_can_be_shared_between_threads() {
     cloned::<AsError>();
     cloned::<Fields>();
     cloned::<Refusal<'static>>();
-    cloned::<RateLimited>();
-    cloned::<StoreFailed>();
-    shared::<KeyRejected>();
+    cloned::<Refused>();
 }

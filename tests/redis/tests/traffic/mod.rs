@@ -23,7 +23,7 @@ use fred::{
 use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    HandleStoreError, Quota, RateLimitLayer,
+    OnStoreError, Quota, RateLimitLayer,
     algorithm::{FixedWindow, Scripted},
     key::from_fn,
     store::{RedisConnection, RedisStore},
@@ -93,10 +93,9 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     /// Through a layer with this rule, and with this choice for when there is no decision.
-    pub(crate) fn through<A, E>(store: &RedisStore, rule: A, on_error: E) -> Self
+    pub(crate) fn through<A>(store: &RedisStore, rule: A, on_error: OnStoreError) -> Self
     where
         A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
-        E: HandleStoreError + Clone + Send + Sync + 'static,
     {
         let traffic = Self {
             seen: Arc::default(),

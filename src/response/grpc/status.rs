@@ -9,9 +9,8 @@ use tonic::{Code, Status, metadata::MetadataMap};
 
 use crate::decision::Decision;
 
-use super::{
-    Grpc, Http, Reason, Refusal, grpc_protocol::GrpcProtocol, grpc_renderer::GrpcRenderer,
-};
+use super::{GRPC, Grpc, RenderStatus};
+use crate::response::{Http, Reason, Refusal};
 
 impl<R> Http<R> {
     /// Lets a closure write the status of a gRPC call that is refused, whatever the reason; see
@@ -21,7 +20,7 @@ impl<R> Http<R> {
         mut self,
         status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
     ) -> Self {
-        self.status = renderer(status_of);
+        self.grpc = self.grpc.render(status_of);
         self
     }
 }
@@ -62,7 +61,7 @@ impl Grpc {
         mut self,
         status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
     ) -> Self {
-        self.status = renderer(status_of);
+        self.render = Some(closure(status_of));
         self
     }
 
@@ -112,8 +111,7 @@ impl Grpc {
             return Status::with_metadata(Code::Ok, "", MetadataMap::from_headers(fields));
         }
         let refusal = Refusal::new(Reason::Limited(decision));
-        let answer: Response<Bytes> =
-            (self.status).answer(GrpcProtocol::Grpc, &refusal, &self.fields);
+        let answer: Response<Bytes> = self.response(GRPC, &refusal);
         let mut fields = answer.into_parts().0.headers;
         // The server sets it.
         fields.remove(CONTENT_TYPE);
@@ -123,16 +121,15 @@ impl Grpc {
 }
 
 /// Sends the closure's status. `OK` counts as none: it would end the call as if it had succeeded.
-fn renderer(status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static) -> GrpcRenderer {
-    let closure = move |refusal: &Refusal<'_>| {
+fn closure(
+    status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+) -> Arc<RenderStatus> {
+    Arc::new(move |refusal| {
         let status = status_of(refusal);
         let mut headers = HeaderMap::new();
         status.add_header(&mut headers).ok()?;
         (status.code() != Code::Ok).then_some(headers)
-    };
-    GrpcRenderer {
-        closure: Some(Arc::new(closure)),
-    }
+    })
 }
 
 #[cfg(test)]

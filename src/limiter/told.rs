@@ -1,4 +1,4 @@
-//! What a call does: what it asks of the store, and what it tells the caller.
+//! What a call asks of the store, and what it brings the caller.
 
 use crate::{
     algorithm::Limit,
@@ -25,41 +25,15 @@ impl<Snapshot> Request<Snapshot> {
     }
 }
 
-/// What a [`Call`](super::Call) does. The trait is sealed: the operations are those of this module.
-pub trait Operation<L: Limit, K: Key>: sealed::Sealed {
-    /// What the caller is told: a [`Decision`], a [`Hold`], or nothing.
-    type Told;
-
+/// What a [`Call`](super::Call) brings: a [`Decision`], a [`Hold`] or a refusal, or only its end.
+pub trait Told<L: Limit, K: Key>: Sized {
     /// Makes that of what was decided about the cost; nothing is decided by a write.
-    #[doc(hidden)]
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         at: (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
-    ) -> Self::Told;
+    ) -> Self;
 }
-
-mod sealed {
-    /// Seals `Operation`.
-    pub trait Sealed {}
-
-    impl Sealed for super::Check {}
-    impl Sealed for super::TakeHold {}
-    impl Sealed for super::Write {}
-}
-
-/// Asks the store about a cost; tells the [`Decision`].
-#[derive(Debug)]
-pub struct Check(());
-
-/// Holds a cost, or refuses it and changes nothing; tells the [`Hold`], or the [`Decision`] that
-/// refuses it.
-#[derive(Debug)]
-pub struct TakeHold(());
-
-/// Gives units back, charges them whether they fit or not, or forgets the key; tells nothing.
-#[derive(Debug)]
-pub struct Write(());
 
 /// Charges a held cost at once, where nobody settles it.
 #[inline]
@@ -80,31 +54,27 @@ pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> 
 
 const DECIDED: &str = "it asks for a decision";
 
-impl<L: Limit, K: Key> Operation<L, K> for Check {
-    type Told = Decision;
-
+impl<L: Limit, K: Key> Told<L, K> for Decision {
     // Inlined always, as `Call::poll` is: a program that checks in two places would call it, and a
     // check of a string takes 0.75 of governor's time then, and 0.70 otherwise (bench `decision`).
     #[inline(always)]
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         at: (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
-    ) -> Decision {
+    ) -> Self {
         let verdict = verdict.expect(DECIDED);
         charge_what_is_held(at, &verdict, cost);
         at.1.decision_of(&verdict.snapshot)
     }
 }
 
-impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
-    type Told = Result<Hold, Box<Decision>>;
-
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+impl<L: Limit, K: Key> Told<L, K> for Result<Hold, Box<Decision>> {
+    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         (store, limit, key): (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
-    ) -> Result<Hold, Box<Decision>> {
+    ) -> Self {
         let verdict = verdict.expect(DECIDED);
         if !verdict.admitted {
             return Err(Box::new(limit.decision_of(&verdict.snapshot)));
@@ -115,10 +85,8 @@ impl<L: Limit, K: Key> Operation<L, K> for TakeHold {
     }
 }
 
-impl<L: Limit, K: Key> Operation<L, K> for Write {
-    type Told = ();
-
-    fn tell<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+impl<L: Limit, K: Key> Told<L, K> for () {
+    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         _at: (&S, &L, &Q),
         _cost: u32,
         _verdict: Option<Verdict<L::Snapshot>>,
