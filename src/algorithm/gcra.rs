@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
 use super::{
+    described::{BURST, Described, Field, Given, QUOTA},
     same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
     wait_at_most::WaitAtMost,
@@ -137,5 +138,19 @@ impl Gcra {
     #[must_use]
     pub fn settled(self) -> super::Settled<Self> {
         super::Settled::new(Self(self.0.with_headroom()))
+    }
+}
+
+impl Described for Gcra {
+    const NAME: &'static str = "gcra";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA, BURST]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        let rule = given.set(rule, "burst", Self::try_burst)?;
+        given.name(rule, Self::try_named)
     }
 }

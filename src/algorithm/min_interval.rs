@@ -7,7 +7,11 @@ use crate::{
     quota::Quota,
 };
 
-use super::{setters::setters, word::Word};
+use super::{
+    described::{Described, Field, Given, Kind, SpanText},
+    setters::setters,
+    word::Word,
+};
 
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it
 /// otherwise.
@@ -156,6 +160,19 @@ impl Scripted for MinInterval {
 
     fn numbers(&self, state: &FreeAt, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
         tell(state.0.get());
+    }
+}
+
+impl Described for MinInterval {
+    const NAME: &'static str = "min-interval";
+
+    fn fields() -> Vec<Field> {
+        vec![Field::needed("interval", Kind::SPAN, "500ms")]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("interval", |SpanText(interval)| Self::try_new(interval))?;
+        given.name(rule, Self::try_named)
     }
 }
 

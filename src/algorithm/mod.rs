@@ -62,6 +62,8 @@ use crate::clock::Timestamp;
 mod additive;
 mod admissions;
 mod debt_bucket;
+#[doc(hidden)]
+pub mod described;
 mod fixed_window;
 mod gcra;
 mod in_flight;
@@ -105,6 +107,31 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 pub use wait_at_most::WaitAtMost;
+
+/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as `Kind: its
+/// type`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! every_rule {
+    ($then:ident) => {
+        $then!(
+            TokenBucket: $crate::algorithm::TokenBucket,
+            WaitingTokenBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::TokenBucket>,
+            Gcra: $crate::algorithm::Gcra,
+            WaitingGcra: $crate::algorithm::WaitAtMost<$crate::algorithm::Gcra>,
+            LeakyBucket: $crate::algorithm::LeakyBucket,
+            WaitingLeakyBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::LeakyBucket>,
+            LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
+            FixedWindow: $crate::algorithm::FixedWindow,
+            SlidingLog: $crate::algorithm::SlidingLog,
+            SlidingWindow: $crate::algorithm::SlidingWindow,
+            SlidingBuckets: $crate::algorithm::SlidingBuckets,
+            MinInterval: $crate::algorithm::MinInterval,
+        );
+    };
+}
+#[doc(hidden)]
+pub use every_rule;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///

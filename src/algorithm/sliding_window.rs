@@ -7,7 +7,11 @@ use crate::{
     quota::Quota,
 };
 
-use super::{fixed_window::MAX_UNITS, setters::setters};
+use super::{
+    described::{Described, Field, Given, QUOTA},
+    fixed_window::MAX_UNITS,
+    setters::setters,
+};
 
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its
 /// cost; refuses it otherwise.
@@ -425,6 +429,19 @@ impl Scripted for SlidingWindow {
         let (_, _, previous, current) = self.at(state, at);
         tell(previous);
         tell(current);
+    }
+}
+
+impl Described for SlidingWindow {
+    const NAME: &'static str = "sliding-window";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        given.name(rule, Self::try_named)
     }
 }
 

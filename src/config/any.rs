@@ -2,20 +2,14 @@
 
 use std::time::Duration;
 
-use serde::de::{DeserializeSeed, Visitor};
-
 use crate::{
-    algorithm::{self, Algorithm, Policy, Status},
+    algorithm::{Algorithm, Policy, Status, described::Described, every_rule},
     clock::Timestamp,
     decision::LazyStatus,
     error::ConfigError,
 };
 
-use super::{
-    algorithm::{AlgorithmFields, FromFields, Kind},
-    fields::InMap,
-    rules::every_rule,
-};
+use super::algorithm::{AlgorithmMap, Choice};
 
 /// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
@@ -35,12 +29,8 @@ macro_rules! any {
             ),+
         }
 
-        const KINDS: &[Kind<AnyAlgorithm>] = &[$(
-            Kind {
-                name: <$Rule>::NAME,
-                fields: <$Rule>::FIELDS,
-                build: |fields| <$Rule>::build(fields).map(AnyAlgorithm::$Kind),
-            }
+        const CHOICES: &[Choice<AnyAlgorithm>] = &[$(
+            Choice::of::<$Rule>(|given| <$Rule>::build(given).map(AnyAlgorithm::$Kind))
         ),+];
 
         impl AnyAlgorithm {
@@ -180,12 +170,8 @@ impl Algorithm for AnyAlgorithm {
     }
 }
 
-/// An algorithm as read from a file, and its name there if it has one.
-pub(crate) type Read = (AnyAlgorithm, Option<String>);
-
 /// Reads an algorithm from a map. `of` says what the map belongs to, for messages.
-pub(crate) fn any_algorithm<'de>(
-    of: &str,
-) -> impl DeserializeSeed<'de, Value = Read> + Visitor<'de, Value = Read> {
-    InMap(AlgorithmFields::new(of, KINDS))
+pub(crate) fn any_algorithm(of: &str) -> AlgorithmMap<'_, AnyAlgorithm> {
+    let choices = CHOICES;
+    AlgorithmMap { of, choices }
 }
