@@ -1,11 +1,7 @@
 //! An algorithm that a file chooses.
 
-use std::time::Duration;
-
 use crate::{
-    algorithm::{Algorithm, Policy, Status, described::Described, every_rule},
-    clock::Timestamp,
-    decision::LazyStatus,
+    algorithm::{Algorithm, Policy, described::Described, every_rule},
     error::ConfigError,
 };
 
@@ -46,40 +42,19 @@ macro_rules! any {
             }
         }
 
-        /// Runs an expression with the held algorithm, whichever it is; and with its state. `wrap`
-        /// makes one of the enums of its own type. Each algorithm has its own buckets, so a state
-        /// always fits it: the last expression is for one that does not.
+        /// Runs an expression with the algorithm, whichever it is. In the expression `Same` makes
+        /// an `AnyAlgorithm` of one of its type, and `Kept` an `AnyState` of a state of it.
         macro_rules! with_algorithm {
             ($any:expr, |$rule:ident| $do:expr) => {
                 match $any {
-                    $($crate::config::AnyAlgorithm::$Kind($rule) => $do,)+
-                }
-            };
-            ($any:expr, |$rule:ident, $wrap:ident: $Wrap:ident| $do:expr) => {
-                match $any {
                     $($crate::config::AnyAlgorithm::$Kind($rule) => {
-                        let $wrap = $Wrap::$Kind;
+                        #[allow(unused_imports, reason = "not every expression makes one")]
+                        use $crate::config::{AnyAlgorithm::$Kind as Same, AnyState::$Kind as Kept};
                         $do
                     })+
-                }
-            };
-            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident| $do:expr, $or:expr) => {
-                match ($any, $of) {
-                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => $do,)+
-                    _ => $or,
-                }
-            };
-            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident, $wrap:ident: $Wrap:ident| $do:expr, $or:expr) => {
-                match ($any, $of) {
-                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => {
-                        let $wrap = $Wrap::$Kind;
-                        $do
-                    })+
-                    _ => $or,
                 }
             };
         }
-        #[cfg(feature = "redis")]
         pub(crate) use with_algorithm;
     };
 }
@@ -88,85 +63,11 @@ every_rule!(any);
 
 impl AnyAlgorithm {
     pub(crate) fn named(self, name: &str) -> Result<Self, ConfigError> {
-        with_algorithm!(self, |rule, wrap: Self| rule.try_named(name).map(wrap))
+        with_algorithm!(self, |rule| rule.try_named(name).map(Same))
     }
-}
 
-impl Algorithm for AnyAlgorithm {
-    type State = AnyState;
-
-    fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &Policy {
         with_algorithm!(self, |rule| rule.policy())
-    }
-
-    fn fresh(&self, at: Timestamp) -> AnyState {
-        with_algorithm!(self, |rule, wrap: AnyState| wrap(rule.fresh(at)))
-    }
-
-    #[inline]
-    fn judge(&self, of: &AnyState, cost: u32, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now), false)
-    }
-
-    fn debit(&self, of: &mut AnyState, units: u64, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now), ());
-    }
-
-    fn refund(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.refund(state, cost, now), ());
-    }
-
-    #[inline]
-    fn is_fresh(&self, of: &AnyState, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.is_fresh(state, now), false)
-    }
-
-    #[inline]
-    fn status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.status(state, cost, admitted, now),
-            self.status(&self.fresh(now), cost, admitted, now)
-        )
-    }
-
-    #[inline]
-    fn lazy_status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.lazy_status(state, cost, admitted, now),
-            LazyStatus::Known(self.status(of, cost, admitted, now))
-        )
-    }
-
-    #[inline]
-    fn step(&self, of: &mut AnyState, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.step(state, cost, now),
-            (false, self.lazy_status(&self.fresh(now), cost, false, now))
-        )
-    }
-
-    #[inline]
-    fn delay(&self, status: &LazyStatus) -> Duration {
-        with_algorithm!(self, |rule| rule.delay(status))
-    }
-
-    fn inherit(&self, of: &AnyState, now: Timestamp) -> AnyState {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, shared, wrap: AnyState| wrap(rule.inherit(shared, now)),
-            self.fresh(now)
-        )
-    }
-
-    fn withdraw(&self, of: &mut AnyState, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.withdraw(state, admission, cost, now),
-            ()
-        );
     }
 }
 

@@ -30,11 +30,9 @@ mod value;
 #[cfg(feature = "rules")]
 pub(crate) use self::{
     algorithm::not_a_field,
-    any::{AnyAlgorithm, AnyState, any_algorithm},
+    any::{AnyAlgorithm, AnyState, any_algorithm, with_algorithm},
     value::InField,
 };
-#[cfg(all(feature = "redis", feature = "rules"))]
-pub(crate) use any::with_algorithm;
 
 #[cfg(all(test, feature = "rules"))]
 mod tests;

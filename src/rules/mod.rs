@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer};
 
 use crate::{choice::Choose, key::MissingKey, keyed::KeysFor};
 
+mod few;
 mod file;
 mod key;
 mod key_source;

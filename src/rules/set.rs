@@ -78,8 +78,8 @@ impl RuleSet {
             };
             let limits = rule.limits_of(request);
             if self.applies == Applies::First {
-                let key = RuleKey::of_one_rule(&self.limits, candidate.cost, key, limits);
-                return Ok(Some(key));
+                let charges = Charge::each(limits, &key);
+                return Ok(Some(RuleKey::new(&self.limits, candidate.cost, charges)));
             }
             cost = candidate.cost.max(cost);
             charges.extend(Charge::each(limits, &key));
