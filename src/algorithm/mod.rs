@@ -108,25 +108,26 @@ pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 pub use wait_at_most::WaitAtMost;
 
-/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as `Kind: its
-/// type`.
+/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as `can Kind: its
+/// type`: it is `additive` (and may count requests), or can only be counted `per_request`, or is
+/// `plain`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! every_rule {
     ($then:ident) => {
         $then!(
-            TokenBucket: $crate::algorithm::TokenBucket,
-            WaitingTokenBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::TokenBucket>,
-            Gcra: $crate::algorithm::Gcra,
-            WaitingGcra: $crate::algorithm::WaitAtMost<$crate::algorithm::Gcra>,
-            LeakyBucket: $crate::algorithm::LeakyBucket,
-            WaitingLeakyBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::LeakyBucket>,
-            LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
-            FixedWindow: $crate::algorithm::FixedWindow,
-            SlidingLog: $crate::algorithm::SlidingLog,
-            SlidingWindow: $crate::algorithm::SlidingWindow,
-            SlidingBuckets: $crate::algorithm::SlidingBuckets,
-            MinInterval: $crate::algorithm::MinInterval,
+            additive TokenBucket: $crate::algorithm::TokenBucket,
+            plain WaitingTokenBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::TokenBucket>,
+            additive Gcra: $crate::algorithm::Gcra,
+            plain WaitingGcra: $crate::algorithm::WaitAtMost<$crate::algorithm::Gcra>,
+            additive LeakyBucket: $crate::algorithm::LeakyBucket,
+            plain WaitingLeakyBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::LeakyBucket>,
+            per_request LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
+            additive FixedWindow: $crate::algorithm::FixedWindow,
+            additive SlidingLog: $crate::algorithm::SlidingLog,
+            additive SlidingWindow: $crate::algorithm::SlidingWindow,
+            additive SlidingBuckets: $crate::algorithm::SlidingBuckets,
+            per_request MinInterval: $crate::algorithm::MinInterval,
         );
     };
 }

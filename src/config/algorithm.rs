@@ -153,7 +153,7 @@ pub(crate) fn not_a_field(field: &str, of: &str, fields: &[&str]) -> String {
 }
 
 macro_rules! deserialize {
-    ($($Kind:ident: $Rule:ty),+ $(,)?) => {$(
+    ($($can:ident $Kind:ident: $Rule:ty),+ $(,)?) => {$(
         /// From a map of its fields, as the chapter [Limits from a
         /// file](crate::docs::limits_from_a_file) lists them; `algorithm` and `name` may be left
         /// out.
@@ -170,4 +170,4 @@ macro_rules! deserialize {
 }
 
 every_rule!(deserialize);
-deserialize!(InFlight: InFlight);
+deserialize!(plain InFlight: InFlight);

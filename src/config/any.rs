@@ -9,7 +9,7 @@ use super::algorithm::{AlgorithmMap, Choice};
 
 /// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
-    ($($Kind:ident: $Rule:ty),+ $(,)?) => {
+    ($($can:ident $Kind:ident: $Rule:ty),+ $(,)?) => {
         /// One of the algorithms of this crate, as a file names it.
         #[derive(Debug, Clone)]
         pub(crate) enum AnyAlgorithm {

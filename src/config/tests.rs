@@ -73,7 +73,7 @@ fn row<R: Described + DeserializeOwned>() -> String {
 fn table() -> String {
     let mut table = HEAD.to_owned();
     macro_rules! rows {
-        ($($kind:ident: $rule:ty),+ $(,)?) => {
+        ($($can:ident $kind:ident: $rule:ty),+ $(,)?) => {
             $(table += &row::<$rule>();)+
         };
     }

@@ -74,8 +74,15 @@ const ROUTE: Kind = Kind {
     ..Kind::TEXT
 };
 
+const KEYS: &str =
+    "\"everyone\", \"address\", \"client\", \"route\", a header, an extension or a list of these";
+
 const KEY: Kind = Kind {
-    expected: "\"everyone\", \"address\", \"client\", \"route\", a header, an extension or a list of these",
+    expected: KEYS,
+    check: |text| match text {
+        "everyone" | "address" | "client" | "route" => Ok(()),
+        _ => Err(format!("{text:?} is not {KEYS}")),
+    },
     ..Kind::TEXT
 };
 
@@ -186,18 +193,16 @@ impl File<'_> {
                 }),
             });
         }
-        match source.text().unwrap_or_default() {
-            "everyone" => Ok(KeySource::Everyone),
-            "address" => Ok(KeySource::Address(PeerIp::new())),
-            "route" => Ok(KeySource::Route),
-            "client" => match &self.client {
-                Some(client) => Ok(KeySource::Client(Arc::new(client.clone()))),
-                None => {
-                    Err("`key` is \"client\", which needs `proxies` before the rules".to_owned())
-                }
-            },
-            other => Err(format!("`key` is {other:?}, but must be {}", KEY.expected)),
-        }
+        Ok(match source.text() {
+            Some("address") => KeySource::Address(PeerIp::new()),
+            Some("route") => KeySource::Route,
+            Some("client") => {
+                let wrong = "`key` is \"client\", which needs `proxies` before the rules";
+                KeySource::Client(Arc::new(self.client.clone().ok_or(wrong)?))
+            }
+            // Any other text was refused where it stands.
+            _ => KeySource::Everyone,
+        })
     }
 
     fn source(&self, field: &str, fields: &Map) -> Result<PlanSource, String> {
