@@ -49,7 +49,10 @@ impl<A> Choice<A> {
     fn build(&self, given: &Given) -> Result<A, String> {
         if let Some(field) = self.does_not_have(given) {
             let fields: Vec<_> = self.fields().iter().map(|field| field.name).collect();
-            return Err(not_a_field(field, &format!("a {}", self.name), &fields));
+            let (of, fields) = (self.name, fields.join("`, `"));
+            return Err(format!(
+                "`{field}` is not a field of a {of}, which has `{fields}`"
+            ));
         }
         let is_missing = |field: &&Field| field.default.is_none() && !given.has(field.name);
         match self.fields().iter().find(is_missing) {
@@ -145,11 +148,6 @@ impl<'de, A> Visitor<'de> for AlgorithmMap<'_, A> {
             Err(why) => Err(M::Error::custom(format_args!("{of}{why}"))),
         }
     }
-}
-
-pub(crate) fn not_a_field(field: &str, of: &str, fields: &[&str]) -> String {
-    let fields = fields.join("`, `");
-    format!("`{field}` is not a field of {of}, which has `{fields}`")
 }
 
 macro_rules! deserialize {

@@ -29,7 +29,6 @@ mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
-    algorithm::not_a_field,
     any::{AnyAlgorithm, AnyState, any_algorithm, with_algorithm},
     value::InField,
 };

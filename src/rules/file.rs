@@ -9,7 +9,7 @@ use crate::{algorithm::described::Kind, key::ClientIp};
 use super::{
     key_source::NamedExtension,
     limit::{LimitTable, MAX_LIMITS},
-    set::{Applies, RuleSet},
+    set::RuleSet,
 };
 
 mod rule;
@@ -19,24 +19,18 @@ use rule::RULE;
 use tree::{Map, Shape, Table, Tree};
 
 /// The fields of the file.
-static FILE: Table = Table {
-    of: "a file of rules",
-    fields: &[
-        ("match", Shape::OneOf(&["first", "all"])),
-        ("unmatched", Shape::OneOf(&["pass", "refuse"])),
-        ("proxies", Shape::Map(&PROXIES)),
-        ("rules", Shape::Map(&RULE)),
-    ],
-};
+const FILE: Table = &[
+    ("match", Shape::OneOf(&["first", "all"])),
+    ("unmatched", Shape::OneOf(&["pass", "refuse"])),
+    ("proxies", Shape::Map(PROXIES)),
+    ("rules", Shape::Map(RULE)),
+];
 
 /// The trusted proxies, and the header in which they name the client.
-static PROXIES: Table = Table {
-    of: "`proxies`",
-    fields: &[
-        ("trusted", Shape::Each(&Shape::Value(Kind::TEXT))),
-        ("header", Shape::Value(Kind::TEXT)),
-    ],
-};
+const PROXIES: Table = &[
+    ("trusted", Shape::Each(&Shape::Value(Kind::TEXT))),
+    ("header", Shape::Value(Kind::TEXT)),
+];
 
 /// A file while it is read, and what was read so far.
 pub(super) struct File<'a> {
@@ -66,7 +60,7 @@ impl<'a> File<'a> {
             _ if !self.set.rules.is_empty() => {
                 return Err(format!("`{field}` must come before the rules"));
             }
-            ("match", all) if all.text() == Some("all") => self.set.applies = Applies::All,
+            ("match", all) => self.set.all_apply = all.text() == Some("all"),
             ("proxies", Tree::Map(proxies)) => {
                 let client = client(proxies).map_err(|why| format!("`proxies`: {why}"))?;
                 self.client = Some(client);
@@ -88,7 +82,7 @@ impl<'a> File<'a> {
             most.max(rule.limits.len())
         };
         let heaviest = self.set.routes.heaviest(weight);
-        if self.set.applies == Applies::All && heaviest > MAX_LIMITS {
+        if self.set.all_apply && heaviest > MAX_LIMITS {
             return Err(format!(
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
             ));
@@ -132,7 +126,7 @@ impl<'de> Visitor<'de> for File<'_> {
                 map.next_value_seed(EachRule(&mut self))?;
             } else {
                 let of = field.clone();
-                given.read("", &FILE, field, &mut map, |tree| self.set(&of, tree))?;
+                given.read("", FILE, field, &mut map, |tree| self.set(&of, tree))?;
             }
         }
         self.finish().map_err(A::Error::custom)
@@ -166,7 +160,7 @@ impl<'de> Visitor<'de> for EachRule<'_, '_> {
         let (of, mut given) = (self.0.next_rule(), Map::default());
         while let Some(field) = map.next_key::<String>()? {
             let is_key = field == "key";
-            given.read(&of, &RULE, field, &mut map, |tree| match tree.list() {
+            given.read(&of, RULE, field, &mut map, |tree| match tree.list() {
                 Some(key) if is_key => self.0.key(&of, key).map(drop),
                 _ => Ok(()),
             })?;

@@ -102,7 +102,7 @@ impl RuleKey {
     /// # });
     /// ```
     pub fn keys_by_limit(&self) -> impl Iterator<Item = (&str, &KeyValue)> {
-        (self.charges().iter()).map(|charge| (self.limits.name(charge.limit), &charge.key))
+        (self.charges().iter()).map(|charge| (self.limits.limit(charge.limit).name(), &charge.key))
     }
 
     #[inline]

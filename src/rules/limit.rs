@@ -49,6 +49,10 @@ impl RuleLimit {
         })
     }
 
+    pub(super) fn name(&self) -> &str {
+        self.algorithm.policy().name()
+    }
+
     fn decided(&self, snapshot: &ShadowSnapshot<LazyStatus>) -> PolicyDecision {
         PolicyDecision::lazy(self.algorithm.policy(), snapshot.snapshot)
     }
@@ -62,23 +66,14 @@ impl RuleLimit {
     }
 }
 
-/// The limits of all rules and plans of a file, by their numbers, each with its name.
+/// The limits of all rules and plans of a file, by their numbers.
 #[derive(Default)]
-pub(crate) struct LimitTable(pub(super) Vec<(RuleLimit, Box<str>)>);
+pub(crate) struct LimitTable(pub(super) Vec<RuleLimit>);
 
 impl LimitTable {
     #[inline]
     pub(crate) fn limit(&self, number: u32) -> &RuleLimit {
-        &self.0[number as usize].0
-    }
-
-    pub(super) fn name(&self, number: u32) -> &str {
-        &self.0[number as usize].1
-    }
-
-    /// All names.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(_, name)| &**name)
+        &self.0[number as usize]
     }
 }
 

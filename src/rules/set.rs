@@ -9,7 +9,7 @@ use crate::key::{MissingKey, matched_route};
 use super::{
     key::{Charge, RuleKey},
     key_source::{KeySource, PlanSource, no_rule},
-    limit::LimitTable,
+    limit::{LimitTable, RuleLimit},
     matched::MatchedRoutes,
     routes::{Methods, Routes},
 };
@@ -21,16 +21,9 @@ pub(crate) struct RuleSet {
     pub(super) limits: Arc<LimitTable>,
     pub(super) routes: Routes,
     pub(super) matched: MatchedRoutes,
-    pub(super) applies: Applies,
+    /// Whether all matching rules apply to a request, or the first one.
+    pub(super) all_apply: bool,
     pub(super) refuses_unmatched: bool,
-}
-
-/// Which of the matching rules apply to a request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Applies {
-    #[default]
-    First,
-    All,
 }
 
 #[derive(Debug)]
@@ -77,7 +70,7 @@ impl RuleSet {
                 Err(rejection) => return Err(rejection),
             };
             let limits = rule.limits_of(request);
-            if self.applies == Applies::First {
+            if !self.all_apply {
                 let charges = Charge::each(limits, &key);
                 return Ok(Some(RuleKey::new(&self.limits, candidate.cost, charges)));
             }
@@ -104,6 +97,7 @@ impl Rule {
 
 impl fmt::Debug for RuleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.limits.names()).finish()
+        let names = self.limits.0.iter().map(RuleLimit::name);
+        f.debug_list().entries(names).finish()
     }
 }

@@ -14,57 +14,39 @@ use super::{
         key_source::{KeySource, OnMissing, PlanSource},
         limit::{MAX_LIMITS, RuleLimit},
         routes::Route,
-        set::{Applies, Plans, Rule},
+        set::{Plans, Rule},
     },
     File,
     tree::{Map, Shape, Table, Tree},
 };
 
-pub(super) static RULE: Table = Table {
-    of: "a rule",
-    fields: &[
-        ("name", Shape::Value(Kind::TEXT)),
-        (
-            "routes",
-            Shape::Each(&Shape::TextOr(ROUTE, &ROUTE_AND_COST)),
-        ),
-        ("key", Shape::Each(&Shape::TextOr(KEY, &KEY_SOURCE))),
-        ("cost", Shape::Value(COST)),
-        ("shadow", Shape::Value(Kind::FLAG)),
-        ("limit", LIMIT),
-        ("plans", Shape::Map(&PLANS)),
-    ],
-};
+pub(super) const RULE: Table = &[
+    ("name", Shape::Value(Kind::TEXT)),
+    ("routes", Shape::Each(&Shape::TextOr(ROUTE, ROUTE_AND_COST))),
+    ("key", Shape::Each(&Shape::TextOr(KEY, KEY_SOURCE))),
+    ("cost", Shape::Value(COST)),
+    ("shadow", Shape::Value(Kind::FLAG)),
+    ("limit", LIMIT),
+    ("plans", Shape::Map(PLANS)),
+];
 
-static ROUTE_AND_COST: Table = Table {
-    of: "a route",
-    fields: &[("route", Shape::Value(ROUTE)), ("cost", Shape::Value(COST))],
-};
+const ROUTE_AND_COST: Table = &[("route", Shape::Value(ROUTE)), ("cost", Shape::Value(COST))];
 
-static KEY_SOURCE: Table = Table {
-    of: "`key`",
-    fields: &[
-        ("header", Shape::Value(HEADER)),
-        ("extension", Shape::Value(Kind::TEXT)),
-        ("missing", Shape::OneOf(&["reject", "next", "shared"])),
-    ],
-};
+const KEY_SOURCE: Table = &[
+    ("header", Shape::Value(HEADER)),
+    ("extension", Shape::Value(Kind::TEXT)),
+    ("missing", Shape::OneOf(&["reject", "next", "shared"])),
+];
 
-static PLANS: Table = Table {
-    of: "`plans`",
-    fields: &[
-        ("by", Shape::Map(&PLAN_SOURCE)),
-        ("limits", Shape::EachPlan(&LIMIT)),
-    ],
-};
+const PLANS: Table = &[
+    ("by", Shape::Map(PLAN_SOURCE)),
+    ("limits", Shape::EachPlan(&LIMIT)),
+];
 
-static PLAN_SOURCE: Table = Table {
-    of: "`by`",
-    fields: &[
-        ("header", Shape::Value(HEADER)),
-        ("extension", Shape::Value(Kind::TEXT)),
-    ],
-};
+const PLAN_SOURCE: Table = &[
+    ("header", Shape::Value(HEADER)),
+    ("extension", Shape::Value(Kind::TEXT)),
+];
 
 const LIMIT: Shape = Shape::Each(&Shape::Limit);
 
@@ -247,15 +229,14 @@ impl File<'_> {
             }
             let name = own.as_deref().unwrap_or(rule_name);
             let is_of_another = *self.names.entry(name.to_owned()).or_insert(rule) != rule;
-            if is_of_another || (self.limits.0[first..].iter()).any(|(_, other)| **other == *name) {
+            if is_of_another || (self.limits.0[first..].iter()).any(|other| other.name() == name) {
                 return Err(format!("another rule or limit has the name `{name}`"));
             }
             let algorithm = algorithm
                 .clone()
                 .named(name)
                 .map_err(|error| error.to_string())?;
-            let limit = RuleLimit::new(algorithm, in_shadow);
-            self.limits.0.push((limit, name.into()));
+            self.limits.0.push(RuleLimit::new(algorithm, in_shadow));
         }
         Ok(number(first)..number(self.limits.0.len()))
     }
@@ -270,7 +251,7 @@ impl File<'_> {
         if routes.is_empty() {
             return Err("`routes` is empty: leave it out for every request".to_owned());
         }
-        if self.set.applies == Applies::First {
+        if !self.set.all_apply {
             let always_applies = |rule: u32| self.set.rules[rule as usize].key.always_applies();
             let covering = routes
                 .iter()

@@ -10,7 +10,7 @@ use serde::de::{
 
 use crate::{
     algorithm::described::Kind,
-    config::{AnyAlgorithm, InField, any_algorithm, not_a_field},
+    config::{AnyAlgorithm, InField, any_algorithm},
 };
 
 /// What may stand in a place.
@@ -19,9 +19,9 @@ pub(super) enum Shape {
     Value(Kind),
     /// One of these texts.
     OneOf(&'static [&'static str]),
-    Map(&'static Table),
+    Map(Table),
     /// A text, or a map of these fields.
-    TextOr(Kind, &'static Table),
+    TextOr(Kind, Table),
     /// A list of these, or a single one without a list.
     Each(&'static Shape),
     /// One for each plan, by its value.
@@ -30,12 +30,8 @@ pub(super) enum Shape {
     Limit,
 }
 
-/// The fields of a map.
-pub(super) struct Table {
-    /// What has them.
-    pub(super) of: &'static str,
-    pub(super) fields: &'static [(&'static str, Shape)],
-}
+/// The fields that a map may have.
+pub(super) type Table = &'static [(&'static str, Shape)];
 
 /// What stands there.
 pub(super) enum Tree {
@@ -55,12 +51,12 @@ impl Map {
     pub(super) fn read<'de, A: MapAccess<'de>>(
         &mut self,
         of: &str,
-        table: &Table,
+        table: Table,
         field: String,
         map: &mut A,
         then: impl FnOnce(&Tree) -> Result<(), String>,
     ) -> Result<(), A::Error> {
-        let known = table.fields.iter().find(|(name, _)| *name == field);
+        let known = table.iter().find(|(name, _)| *name == field);
         let wrong = match known {
             _ if self.0.iter().any(|(name, _)| *name == field) => {
                 format!("{of}`{field}` is given twice")
@@ -71,8 +67,11 @@ impl Map {
                 return Ok(());
             }
             None => {
-                let fields: Vec<_> = table.fields.iter().map(|(name, _)| *name).collect();
-                format!("{of}{}", not_a_field(&field, table.of, &fields))
+                let fields: Vec<_> = table.iter().map(|(name, _)| *name).collect();
+                format!(
+                    "{of}`{field}` is none of the fields `{}`",
+                    fields.join("`, `")
+                )
             }
         };
         let (any, wrong) = (PhantomData::<IgnoredAny>, |_: &_| Err(wrong));
