@@ -192,7 +192,6 @@ impl FromStr for Quota {
 }
 
 /// A span of time as text: `100ms`, `10s`, `1h`.
-#[cfg(any(feature = "serde", test))]
 pub(crate) fn span_of_text(text: &str) -> Result<Duration, ConfigError> {
     let (many, unit) = number_and_rest(text);
     span(many, unit).ok_or_else(|| ConfigError::InvalidSpan {

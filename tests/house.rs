@@ -60,7 +60,6 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("http_body_util", "response/"),
     ("ipnet", "key/client_ip/"),
     ("itoa", "response/"),
-    ("matchit", "rules/routes.rs"),
     ("metrics", "observe/"),
     ("parking_lot", "store/local/"),
     ("pin_project_lite", "layer/ limiter/call.rs store/either.rs"),

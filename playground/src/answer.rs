@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate::Quota;
+use tollgate_algorithms::Row;
 
 use crate::{
-    algorithms::{Row, rows},
+    algorithms::{own_fields, rows},
     bound::{Bound, Counts, Weight, bound_on},
     field::Field,
     limit::Limit,
@@ -327,7 +328,7 @@ fn every_algorithm(quota: &str, burst: Option<u64>) -> Result<Vec<Limit>, String
         _ => field.default_value(),
     };
     // A number of its own is for the picture, where all have the same ones.
-    let has_no_number = |row: &Row| row.fields().values().all(Value::is_boolean);
+    let has_no_number = |row: &Row| own_fields(row).values().all(Value::is_boolean);
     let rows = rows().filter(|(_, row)| has_no_number(row));
     rows.map(|(entry, row)| entry.limit(row, value)).collect()
 }

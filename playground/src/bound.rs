@@ -41,9 +41,6 @@ pub struct Bound {
     pub formula: &'static str,
 }
 
-/// The largest number that every step of the buckets still counts exactly.
-const MAX_EXACT: i128 = 1 << 53;
-
 /// The bound of a limit on these requests.
 ///
 /// It is not known where they spend more than they hold: that is charged, too, and stands in no
@@ -63,7 +60,7 @@ pub fn bound_on(limit: &Limit, requests: &[Request]) -> Bound {
 
 /// The bound of a limit on requests of these costs, which spend no more than that.
 pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
-    let of_units = |largest_cost| (limit.entry().bound)(&Numbers::of(limit, largest_cost));
+    let of_units = |largest_cost| printed(limit, largest_cost);
     if limit.is_set("per-request") {
         let bound = of_units(largest_cost.min(1));
         let counts = match bound.counts {
@@ -87,59 +84,26 @@ pub fn bound(limit: &Limit, largest_cost: u32) -> Bound {
     }
 }
 
-/// What the formulas are asked with.
-pub(crate) struct Numbers<'a> {
-    pub(crate) limit: &'a Limit,
-    /// The quota's units; 0 without a quota.
-    pub(crate) n: i128,
-    /// The quota's period in microseconds; 0 without a quota.
-    pub(crate) period: i128,
-    pub(crate) burst: i128,
-    /// The largest cost.
-    pub(crate) cost: i128,
-}
-
-impl<'a> Numbers<'a> {
-    fn of(limit: &'a Limit, largest_cost: u32) -> Self {
-        let quota = limit.quota();
-        Self {
-            limit,
-            n: quota.map_or(0, |quota| quota.units().into()),
-            period: quota.map_or(0, |quota| quota.period().as_micros() as i128),
-            burst: limit.burst().into(),
-            cost: largest_cost.into(),
-        }
-    }
-
-    /// The field with this name, as a span of time in microseconds.
-    pub(crate) fn micros(&self, field: &str) -> Option<i128> {
-        self.limit.micros(field).map(i128::from)
-    }
-
-    /// So much in any span of the quota's period.
-    pub(crate) fn most(&self, most: i128, counts: Counts, formula: &'static str) -> Bound {
-        Bound {
-            most: u64::try_from(most).ok(),
-            span_micros: self.period as u64,
-            counts,
-            weight: match counts {
-                Counts::Units | Counts::Releases => Weight::Cost,
-                Counts::Requests | Counts::InFlight => Weight::One,
-            },
-            formula,
-        }
-    }
-
-    /// The bound of a bucket, if it counts time in microseconds.
-    pub(crate) fn if_ticks_are_fine(&self, bound: Bound) -> Bound {
-        let wait = self.micros("wait-at-most").unwrap_or(0);
-        // What holds leaves room for as much again, that may be owed.
-        let room = if self.limit.is_set("settled") { 2 } else { 1 };
-        let largest = (self.burst * self.period + wait * self.n + self.n) * room;
-        Bound {
-            most: bound.most.filter(|_| largest <= MAX_EXACT),
-            ..bound
-        }
+/// The printed bound, if the limit counts time in microseconds.
+fn printed(limit: &Limit, largest_cost: u32) -> Bound {
+    let field = &|field: &str| limit.in_numbers(field);
+    let it = limit.numbers(largest_cost, field);
+    let printed = (limit.entry().shown.bound)(&it);
+    let counts = match printed.counts {
+        Some(tollgate_algorithms::Counts::Units) => Counts::Units,
+        Some(tollgate_algorithms::Counts::Releases) => Counts::Releases,
+        Some(tollgate_algorithms::Counts::Requests) => Counts::Requests,
+        None => Counts::InFlight,
+    };
+    Bound {
+        most: printed.most.and_then(|most| u64::try_from(most).ok()),
+        span_micros: printed.span as u64,
+        counts,
+        weight: match counts {
+            Counts::Units | Counts::Releases => Weight::Cost,
+            Counts::Requests | Counts::InFlight => Weight::One,
+        },
+        formula: printed.formula,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tollgate::algorithm::described::{self, Input as Written};
 
 /// A field of a limit: one that a file has, or a method that a program calls on what it has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,40 +31,13 @@ pub enum Input {
     Check,
 }
 
-/// How many units, in which time.
-pub const QUOTA: Field = Field {
-    hint: "20/s, 100/min, 3/10s",
-    ..needed("quota", Input::Text, "10/s")
-};
-/// The most at once, of a bucket with tokens.
-pub const BURST: Field = filled_in("burst", Input::Number, "as the quota");
-/// The most at once, of a bucket that leaks.
-pub const CAPACITY: Field = filled_in("capacity", Input::Number, "as the quota");
-/// How long a request may be delayed.
-pub const WAIT_AT_MOST: Field = filled_in("wait-at-most", Input::Text, "never waits");
-/// The length of a sub-counter.
-pub const PRECISION: Field = needed("precision", Input::Text, "100ms");
-/// One more sub-counter.
-pub const STRICT: Field = check("strict");
-/// A window opens with a request.
-pub const FROM_FIRST_REQUEST: Field = check("from-first-request");
-/// The pause after each request.
-pub const INTERVAL: Field = Field {
-    hint: "500ms",
-    ..needed("interval", Input::Text, "100ms")
-};
-/// How many may run at once.
-pub const REQUESTS: Field = needed("requests", Input::Number, "4");
 /// In a program alone.
-pub const PER_REQUEST: Field = Field {
-    called: Some("counts requests, whatever they cost"),
-    ..check("per-request")
-};
+pub const PER_REQUEST: Field = method("per-request", "counts requests, whatever they cost");
 /// In a program alone.
-pub const SETTLED: Field = Field {
-    called: Some("holds the cost while it runs, charges what it spends"),
-    ..check("settled")
-};
+pub const SETTLED: Field = method(
+    "settled",
+    "holds the cost while it runs, charges what it spends",
+);
 
 /// The methods that a program calls on what it has read from a file, which has no fields for them.
 pub const METHODS: [(&str, &str); 2] = [
@@ -72,6 +46,24 @@ pub const METHODS: [(&str, &str); 2] = [
 ];
 
 impl Field {
+    /// A field that a file has.
+    pub(crate) fn of(field: &described::Field) -> Self {
+        Self {
+            name: field.name,
+            input: match field.kind.input {
+                Written::Text => Input::Text,
+                Written::Number => Input::Number,
+                Written::Flag => Input::Check,
+            },
+            needed: match field.default {
+                Some(_) => None,
+                None => Some(field.example),
+            },
+            hint: field.default.unwrap_or(field.example),
+            called: None,
+        }
+    }
+
     /// What it is at first, as a limit has it.
     pub fn default_value(&self) -> Option<Value> {
         let text = self.needed?;
@@ -93,23 +85,12 @@ impl Field {
     }
 }
 
-const fn filled_in(name: &'static str, input: Input, hint: &'static str) -> Field {
+const fn method(name: &'static str, called: &'static str) -> Field {
     Field {
         name,
-        input,
+        input: Input::Check,
         needed: None,
-        hint,
-        called: None,
+        hint: "",
+        called: Some(called),
     }
-}
-
-const fn needed(name: &'static str, input: Input, first: &'static str) -> Field {
-    Field {
-        needed: Some(first),
-        ..filled_in(name, input, first)
-    }
-}
-
-const fn check(name: &'static str) -> Field {
-    filled_in(name, Input::Check, "")
 }

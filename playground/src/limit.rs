@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 use tollgate::Quota;
+use tollgate_algorithms::Numbers;
 
 use crate::{
-    algorithms::{ALGORITHMS, Entry},
+    algorithms::{self, ALGORITHMS, Entry},
     any_rule::AnyRule,
-    field::{BURST, CAPACITY, Field},
     reading::Reading,
     simulate::{Looks, Request, Run},
     span,
@@ -37,7 +37,7 @@ impl Limit {
         let algorithm = algorithm.ok_or("`algorithm` is missing")?;
         let entry = ALGORITHMS.iter().find(|entry| entry.name == algorithm);
         let entry = entry.ok_or_else(|| format!("{algorithm:?} is not an algorithm"))?;
-        let rule = (entry.read)(&Reading::new(fields.clone())?)?;
+        let rule = algorithms::read(algorithm, &Reading::new(fields.clone())?)?;
         Ok(Self {
             fields,
             entry,
@@ -112,6 +112,31 @@ impl Limit {
         span::micros(self.text(field)?).ok()
     }
 
+    /// The field with this name as a number: a span in microseconds, 1 for `true`.
+    pub(crate) fn in_numbers(&self, field: &str) -> Option<i128> {
+        match self.fields.get(field)? {
+            Value::Bool(set) => set.then_some(1),
+            Value::String(_) => self.micros(field).map(i128::from),
+            number => number.as_u64().map(i128::from),
+        }
+    }
+
+    /// What the formulas are asked with.
+    pub(crate) fn numbers<'a>(
+        &self,
+        largest_cost: u32,
+        field: &'a dyn Fn(&str) -> Option<i128>,
+    ) -> Numbers<'a> {
+        let quota = self.quota();
+        Numbers {
+            n: quota.map_or(0, |quota| quota.units().into()),
+            period: quota.map_or(0, |quota| quota.period().as_micros() as i128),
+            burst: self.burst().into(),
+            cost: largest_cost.into(),
+            field,
+        }
+    }
+
     /// Whether the field with this name is `true`.
     pub fn is_set(&self, field: &str) -> bool {
         self.fields.get(field).and_then(Value::as_bool) == Some(true)
@@ -130,8 +155,8 @@ impl Limit {
 
     /// The name of the field that says how much is let through at once, where there is one.
     pub fn burst_field(&self) -> Option<&'static str> {
-        let is_burst = |field: &&Field| **field == BURST || **field == CAPACITY;
-        self.entry.fields.iter().find(is_burst).map(|it| it.name)
+        let mut names = self.entry.fields.iter().map(|field| field.name);
+        names.find(|name| ["burst", "capacity"].contains(name))
     }
 
     /// What the limit does to these requests.

@@ -5,12 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 use tollgate::Quota;
 
-use crate::{
-    field::{METHODS, QUOTA},
-    limit::Limit,
-    span::SECOND,
-    tuple::Tuple,
-};
+use crate::{field::METHODS, limit::Limit, span::SECOND, tuple::Tuple};
 
 /// The fields that a file has beside `algorithm` and `name`, in the order in which the docs have
 /// them.
@@ -91,8 +86,14 @@ pub fn rust(limit: &Limit) -> String {
             }
         }
     }
-    let rust = limit.entry().rust.replace("{needs}", &needs.join(", "));
-    let mut line = rust.replace("{has}", &has);
+    let name = limit.entry().name;
+    // It is made of a bucket.
+    let (made, end) = match name.strip_suffix("-queue") {
+        Some(bucket) => (bucket, ".queue()"),
+        None => (name, ""),
+    };
+    let mut line: String = made.split('-').map(capitalized).collect();
+    let _ = write!(line, "::new({}){has}{end}", needs.join(", "));
     if let Some(name) = limit.text("name") {
         let _ = write!(line, ".named({})", Value::from(name));
     }
@@ -104,13 +105,16 @@ pub fn rust(limit: &Limit) -> String {
     line
 }
 
+fn capitalized(word: &str) -> String {
+    let (first, others) = word.split_at(1);
+    first.to_uppercase() + others
+}
+
 /// The value of a field, as the argument of a method; none of one that is only called.
 fn in_rust(limit: &Limit, name: &str, value: &Value) -> String {
     match value {
         Value::Bool(_) => String::new(),
-        Value::String(_) if name == QUOTA.name => {
-            limit.quota().map(quota_in_rust).unwrap_or_default()
-        }
+        Value::String(_) if name == "quota" => limit.quota().map(quota_in_rust).unwrap_or_default(),
         Value::String(_) => limit.micros(name).map(span_in_rust).unwrap_or_default(),
         number => number.to_string(),
     }

@@ -48,9 +48,10 @@ impl Reading {
         Ok(Self { fields, charged })
     }
 
-    /// Whether there is such a field.
-    pub(crate) fn has(&self, field: &str) -> bool {
-        self.fields.contains_key(field)
+    /// The names of the fields that a file has, beside `algorithm` and `name`.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        let names = self.fields.keys().map(String::as_str);
+        names.filter(|name| !["algorithm", "name"].contains(name))
     }
 
     /// An algorithm that charges each request its cost.

@@ -116,7 +116,16 @@ fn refusal(limit: &Limit, told: &Decided) -> String {
     }
     match told.limit {
         0 => "Nothing is let through.".to_owned(),
-        _ => (limit.entry().refusal)(limit),
+        _ => {
+            let numbers = &|field: &str| limit.in_numbers(field);
+            let mut reason = (limit.entry().shown.refusal)(&limit.numbers(1, numbers)).to_owned();
+            for (field, value) in limit.fields() {
+                let value = value.as_str().unwrap_or_default();
+                reason = reason.replace(&format!("{{{field}}}"), value);
+            }
+            let period = limit.quota().map_or(0, |quota| quota.period().as_micros());
+            reason.replace("{period}", &span::told(period as u64))
+        }
     }
 }
 

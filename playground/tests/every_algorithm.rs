@@ -72,7 +72,7 @@ struct Offered {
 /// All limits that the form offers: each algorithm with any of its fields.
 fn every_limit_of_the_form() -> Vec<Offered> {
     let mut every = Vec::new();
-    for entry in ALGORITHMS {
+    for entry in ALGORITHMS.iter() {
         let before = every.len();
         for chosen in 0..1_u32 << entry.fields.len() {
             let mut limit = Fields::new();
@@ -88,7 +88,7 @@ fn every_limit_of_the_form() -> Vec<Offered> {
                 every.push(Offered { limit, identity });
             }
         }
-        for field in entry.fields {
+        for field in &entry.fields {
             let has_it = |it: &Offered| it.limit.fields().contains_key(field.name);
             assert!(
                 every[before..].iter().any(has_it),

@@ -5,7 +5,10 @@ use crate::{
     quota::Quota,
 };
 
-use super::setters::setters;
+use super::{
+    described::{Described, Field, Given, Kind, QUOTA},
+    setters::setters,
+};
 
 /// Admits a request if the units taken in the running window leave room for its cost; refuses it
 /// otherwise.
@@ -233,6 +236,24 @@ impl Scripted for FixedWindow {
         let Window { start, used } = self.running(state, at);
         tell(start);
         tell(used);
+    }
+}
+
+impl Described for FixedWindow {
+    const NAME: &'static str = "fixed-window";
+
+    fn fields() -> Vec<Field> {
+        let from_first = Field::optional("from-first-request", Kind::FLAG, "true", "false");
+        vec![QUOTA, from_first]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        let rule = match given.get("from-first-request") {
+            Some(true) => rule.from_first_request(),
+            _ => rule,
+        };
+        given.name(rule, Self::try_named)
     }
 }
 

@@ -2,7 +2,11 @@
 
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
-use super::{door::door, setters::setters};
+use super::{
+    described::{BURST, Described, Field, Given, QUOTA},
+    door::door,
+    setters::setters,
+};
 
 /// Admits a request that comes no more than the burst tolerance before its theoretical arrival
 /// time; refuses it otherwise.
@@ -89,5 +93,19 @@ impl Gcra {
     /// The burst is so large that no tick can count it exactly.
     pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
         self.0.with_burst(units).map(Self)
+    }
+}
+
+impl Described for Gcra {
+    const NAME: &'static str = "gcra";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA, BURST]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        let rule = given.set(rule, "burst", Self::try_burst)?;
+        given.name(rule, Self::try_named)
     }
 }

@@ -10,7 +10,10 @@ use crate::{
     error::ConfigError,
 };
 
-use super::settled::MAX_HELD_AT_MOST_MICROS;
+use super::{
+    described::{Described, Field, Given, Kind, SpanText},
+    settled::MAX_HELD_AT_MOST_MICROS,
+};
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// If it were shorter, a renewal that is a little late would lose places.
@@ -380,5 +383,24 @@ impl InFlight {
                 max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
             }),
         }
+    }
+}
+
+impl Described for InFlight {
+    const NAME: &'static str = "in-flight";
+
+    fn fields() -> Vec<Field> {
+        vec![
+            Field::needed("requests", Kind::NUMBER, "5"),
+            Field::optional("held-at-most", Kind::SPAN, "60s", "60s"),
+        ]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = Self::new(given.needed("requests")?);
+        let rule = given.set(rule, "held-at-most", |rule, SpanText(held)| {
+            rule.try_held_at_most(held)
+        })?;
+        given.name(rule, Self::try_named)
     }
 }

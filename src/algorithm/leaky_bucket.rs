@@ -3,7 +3,12 @@
 
 use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
 
-use super::{door::door, same_rule::SameRule, setters::setters};
+use super::{
+    described::{Described, Field, Given, Kind, QUOTA},
+    door::door,
+    same_rule::SameRule,
+    setters::setters,
+};
 
 /// Admits a request if its cost still fits into the bucket; refuses it otherwise.
 ///
@@ -185,6 +190,34 @@ impl SameRule for LeakyBucketQueue {
     #[inline]
     fn rule(&self) -> &DebtBucket {
         &self.0
+    }
+}
+
+const CAPACITY: Field = Field::optional("capacity", Kind::NUMBER, "40", "the quota's units");
+
+impl Described for LeakyBucket {
+    const NAME: &'static str = "leaky-bucket";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA, CAPACITY]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        let rule = given.set(rule, "capacity", Self::try_capacity)?;
+        given.name(rule, Self::try_named)
+    }
+}
+
+impl Described for LeakyBucketQueue {
+    const NAME: &'static str = "leaky-bucket-queue";
+
+    fn fields() -> Vec<Field> {
+        LeakyBucket::fields()
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        LeakyBucket::build(given).map(LeakyBucket::queue)
     }
 }
 

@@ -7,7 +7,10 @@ use crate::{
     quota::Quota,
 };
 
-use super::setters::setters;
+use super::{
+    described::{Described, Field, Given, Kind, SpanText},
+    setters::setters,
+};
 
 /// Admits a request if the interval has passed since the last one that was admitted; refuses it
 /// otherwise.
@@ -154,6 +157,19 @@ impl Scripted for MinInterval {
 
     fn numbers(&self, state: &FreeAt, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
         tell(state.0);
+    }
+}
+
+impl Described for MinInterval {
+    const NAME: &'static str = "min-interval";
+
+    fn fields() -> Vec<Field> {
+        vec![Field::needed("interval", Kind::SPAN, "500ms")]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("interval", |SpanText(interval)| Self::try_new(interval))?;
+        given.name(rule, Self::try_named)
     }
 }
 

@@ -60,6 +60,8 @@ use crate::clock::Timestamp;
 mod additive;
 mod admissions;
 mod debt_bucket;
+#[doc(hidden)]
+pub mod described;
 mod door;
 mod fixed_window;
 mod gcra;
@@ -103,6 +105,32 @@ pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 pub use wait_at_most::WaitAtMost;
+
+/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as `can Kind: its
+/// type`: it is `additive` (and may count requests), or can only be counted `per_request`, or is
+/// `plain`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! every_rule {
+    ($then:ident) => {
+        $then!(
+            additive TokenBucket: $crate::algorithm::TokenBucket,
+            plain WaitingTokenBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::TokenBucket>,
+            additive Gcra: $crate::algorithm::Gcra,
+            plain WaitingGcra: $crate::algorithm::WaitAtMost<$crate::algorithm::Gcra>,
+            additive LeakyBucket: $crate::algorithm::LeakyBucket,
+            plain WaitingLeakyBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::LeakyBucket>,
+            per_request LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
+            additive FixedWindow: $crate::algorithm::FixedWindow,
+            additive SlidingLog: $crate::algorithm::SlidingLog,
+            additive SlidingWindow: $crate::algorithm::SlidingWindow,
+            additive SlidingBuckets: $crate::algorithm::SlidingBuckets,
+            per_request MinInterval: $crate::algorithm::MinInterval,
+        );
+    };
+}
+#[doc(hidden)]
+pub use every_rule;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///

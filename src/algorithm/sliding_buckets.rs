@@ -10,6 +10,7 @@ use crate::{
 };
 
 use super::{
+    described::{Described, Field, Given, Kind, QUOTA, SpanText, in_field},
     same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
 };
@@ -131,6 +132,32 @@ impl SlidingBuckets {
         super::Settled::new(self)
     }
 }
+
+impl Described for SlidingBuckets {
+    const NAME: &'static str = "sliding-buckets";
+
+    fn fields() -> Vec<Field> {
+        vec![
+            QUOTA,
+            Field::needed("precision", Kind::SPAN, "100ms"),
+            Field::optional("strict", Kind::FLAG, "true", "false"),
+        ]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let (quota, SpanText(precision)) = (given.needed("quota")?, given.needed("precision")?);
+        let rule = Self::try_new(quota, precision).map_err(|error| match error {
+            ConfigError::QuotaTooLarge { .. } => in_field("quota", &error),
+            _ => in_field("precision", &error),
+        })?;
+        let rule = match given.get("strict") {
+            Some(true) => rule.strict(),
+            _ => rule,
+        };
+        given.name(rule, Self::try_named)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::{
 };
 
 use super::{
+    described::{Described, Field, Given, QUOTA},
     same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
 };
@@ -90,5 +91,18 @@ impl SlidingLog {
     #[must_use]
     pub const fn settled(self) -> super::Settled<Self> {
         super::Settled::new(self)
+    }
+}
+
+impl Described for SlidingLog {
+    const NAME: &'static str = "sliding-log";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        given.name(rule, Self::try_named)
     }
 }

@@ -5,7 +5,11 @@ use crate::{
     quota::Quota,
 };
 
-use super::{fixed_window::MAX_UNITS, setters::setters};
+use super::{
+    described::{Described, Field, Given, QUOTA},
+    fixed_window::MAX_UNITS,
+    setters::setters,
+};
 
 /// Admits a request if an estimate of the units taken in the period up to now leaves room for its
 /// cost; refuses it otherwise.
@@ -304,5 +308,18 @@ impl Scripted for SlidingWindow {
         let windows = self.windows_at(state, at);
         tell(windows.previous);
         tell(windows.current);
+    }
+}
+
+impl Described for SlidingWindow {
+    const NAME: &'static str = "sliding-window";
+
+    fn fields() -> Vec<Field> {
+        vec![QUOTA]
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let rule = given.make("quota", Self::try_new)?;
+        given.name(rule, Self::try_named)
     }
 }

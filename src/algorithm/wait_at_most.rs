@@ -2,7 +2,12 @@ use std::{marker::PhantomData, time::Duration};
 
 use crate::error::ConfigError;
 
-use super::{debt_bucket::DebtBucket, same_rule::SameRule, setters::setters};
+use super::{
+    debt_bucket::DebtBucket,
+    described::{Described, Field, Given, Kind, SpanText},
+    same_rule::SameRule,
+    setters::setters,
+};
 
 /// Lets bursts through at once and delays what comes on top until its turn, at the quota's rate;
 /// refuses a request only if its wait would be too long.
@@ -79,5 +84,24 @@ impl<A: Clone + 'static> SameRule for WaitAtMost<A> {
     #[inline]
     fn rule(&self) -> &DebtBucket {
         &self.queue
+    }
+}
+
+impl<A> Described for WaitAtMost<A>
+where
+    A: Described + SameRule<Rule = DebtBucket>,
+{
+    const NAME: &'static str = A::NAME;
+
+    fn fields() -> Vec<Field> {
+        let wait = Field::needed("wait-at-most", Kind::SPAN, "5s");
+        A::fields().into_iter().chain([wait]).collect()
+    }
+
+    fn build(given: &Given) -> Result<Self, String> {
+        let bucket = A::build(given)?;
+        given.make("wait-at-most", |SpanText(wait)| {
+            Self::of(bucket.rule(), wait)
+        })
     }
 }

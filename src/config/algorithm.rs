@@ -1,117 +1,97 @@
 //! Reads an algorithm from a map of its fields.
 
-use std::{collections::HashSet, time::Duration};
+use std::fmt;
 
-use serde::de::{IgnoredAny, MapAccess};
-
-use crate::{algorithm::InFlight, error::ConfigError, quota::Quota};
-
-use super::{
-    fields::{ReadFields, not_a_field, value},
-    value::Value,
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor},
 };
 
-/// An algorithm that can be built of fields.
-pub(super) trait FromFields: Sized {
-    /// Its name in the field `algorithm`.
-    const NAME: &'static str;
+use crate::algorithm::{
+    InFlight,
+    described::{Described, Field, Given, Kind},
+    every_rule,
+};
 
-    /// Its fields.
-    const FIELDS: &'static [&'static str];
-
-    /// Builds the algorithm from its fields, without its name; other fields are not set.
-    fn unnamed(fields: &Fields) -> Result<Self, String>;
-
-    fn build(fields: &Fields) -> Result<Self, String>;
-}
-
-/// All fields of all algorithms.
-#[derive(Default)]
-pub(super) struct Fields {
-    pub(super) quota: Option<Quota>,
-    pub(super) burst: Option<u64>,
-    pub(super) capacity: Option<u64>,
-    pub(super) precision: Option<Duration>,
-    pub(super) strict: Option<bool>,
-    pub(super) from_first_request: Option<bool>,
-    pub(super) interval: Option<Duration>,
-    pub(super) wait_at_most: Option<Duration>,
-    pub(super) requests: Option<u64>,
-    pub(super) held_at_most: Option<Duration>,
-    pub(super) algorithm: Option<String>,
-    pub(super) name: Option<String>,
-}
-
-impl Fields {
-    fn read<'de, A: MapAccess<'de>>(
-        &mut self,
-        named: (&str, &str),
-        map: &mut A,
-    ) -> Result<(), A::Error> {
-        match named.1 {
-            "algorithm" => self.algorithm = value(named, map)?,
-            "quota" => self.quota = value(named, map)?,
-            "burst" => self.burst = value(named, map)?,
-            "capacity" => self.capacity = value(named, map)?,
-            "precision" => self.precision = value(named, map)?,
-            "strict" => self.strict = value(named, map)?,
-            "from-first-request" => self.from_first_request = value(named, map)?,
-            "interval" => self.interval = value(named, map)?,
-            "wait-at-most" => self.wait_at_most = value(named, map)?,
-            "requests" => self.requests = value(named, map)?,
-            "held-at-most" => self.held_at_most = value(named, map)?,
-            _ => self.name = value(named, map)?,
-        }
-        Ok(())
-    }
-}
+use super::value::InField;
 
 /// One of the algorithms that a map may be of.
-pub(super) struct Kind<A: 'static> {
-    pub(super) name: &'static str,
-    pub(super) fields: &'static [&'static str],
-    pub(super) build: fn(&Fields) -> Result<A, String>,
+pub(super) struct Choice<A: 'static> {
+    name: &'static str,
+    fields: fn() -> Vec<Field>,
+    build: fn(&Given) -> Result<A, String>,
 }
 
-/// Reads an algorithm of one of these kinds, and its name if it has one.
-pub(super) struct AlgorithmFields<'a, A: 'static> {
-    of: &'a str,
-    kinds: &'static [Kind<A>],
-    fields: Fields,
-    names: Vec<String>,
-}
-
-impl<'a, A> AlgorithmFields<'a, A> {
-    /// `of` says what the map belongs to, for messages.
-    pub(super) fn new(of: &'a str, kinds: &'static [Kind<A>]) -> Self {
+impl<A> Choice<A> {
+    pub(super) const fn of<R: Described>(build: fn(&Given) -> Result<A, String>) -> Self {
+        let (name, fields) = (R::NAME, R::fields);
         Self {
-            of,
-            kinds,
-            fields: Fields::default(),
-            names: Vec::new(),
+            name,
+            fields,
+            build,
         }
     }
 
-    /// The kind that the fields name. Of two with the same name, one has callers that wait.
-    fn kind(&self) -> Result<&'static Kind<A>, String> {
+    /// All fields that may be there.
+    fn fields(&self) -> Vec<Field> {
+        let text = |name| Field::optional(name, Kind::TEXT, "", "");
+        let own = (self.fields)();
+        [vec![text("algorithm")], own, vec![text("name")]].concat()
+    }
+
+    /// A field that is given and that it does not have.
+    fn does_not_have<'a>(&self, given: &'a Given) -> Option<&'a str> {
+        let fields = self.fields();
+        let mut names = given.0.iter().map(|(name, _)| &**name);
+        names.find(|name| !fields.iter().any(|field| field.name == *name))
+    }
+
+    fn build(&self, given: &Given) -> Result<A, String> {
+        if let Some(field) = self.does_not_have(given) {
+            let fields: Vec<_> = self.fields().iter().map(|field| field.name).collect();
+            let (of, fields) = (self.name, fields.join("`, `"));
+            return Err(format!(
+                "`{field}` is not a field of a {of}, which has `{fields}`"
+            ));
+        }
+        let is_missing = |field: &&Field| field.default.is_none() && !given.has(field.name);
+        match self.fields().iter().find(is_missing) {
+            Some(Field { name, kind, .. }) => {
+                Err(format!("a {} needs `{name}`, {}", self.name, kind.expected))
+            }
+            None => (self.build)(given),
+        }
+    }
+}
+
+/// Reads an algorithm of one of these, and gives the fields back with it.
+pub(crate) struct AlgorithmMap<'a, A: 'static> {
+    /// What the map belongs to, for messages.
+    pub(super) of: &'a str,
+    pub(super) choices: &'static [Choice<A>],
+}
+
+impl<A> AlgorithmMap<'_, A> {
+    /// What the fields name. Of two with the same name the one that has all of the fields, if one
+    /// has.
+    fn choice(&self, given: &Given) -> Result<&'static Choice<A>, String> {
         let all = || {
-            let mut names: Vec<_> = self.kinds.iter().map(|kind| kind.name).collect();
-            let mut seen = HashSet::new();
-            names.retain(|name| seen.insert(*name));
+            let mut names: Vec<_> = self.choices.iter().map(|choice| choice.name).collect();
+            names.dedup();
             format!("\"{}\"", names.join("\", \""))
         };
-        let Some(name) = self.fields.algorithm.as_deref() else {
-            return match self.kinds {
+        let Some(name) = given.get::<String>("algorithm") else {
+            return match self.choices {
                 [only] => Ok(only),
                 _ => Err(format!("the limit needs `algorithm`, one of {}", all())),
             };
         };
-        let named = || self.kinds.iter().filter(|kind| kind.name == name);
-        let wait = self.fields.wait_at_most.is_some();
-        let kind = named().find(|kind| kind.fields.contains(&"wait-at-most") == wait);
-        // Where nobody can wait, the field is the mistake.
-        kind.or_else(|| named().next()).ok_or_else(|| {
-            let allowed = match self.kinds {
+        let mut named = self.choices.iter().filter(|choice| choice.name == name);
+        let fits = named
+            .clone()
+            .find(|choice| choice.does_not_have(given).is_none());
+        fits.or_else(|| named.next()).ok_or_else(|| {
+            let allowed = match self.choices {
                 [only] => format!(" where only {:?} is allowed", only.name),
                 _ if name == InFlight::NAME => ", which needs a layer of its own".to_owned(),
                 _ => format!(", and not one of {}", all()),
@@ -121,48 +101,71 @@ impl<'a, A> AlgorithmFields<'a, A> {
     }
 }
 
-impl<A> ReadFields for AlgorithmFields<'_, A> {
-    type Output = (A, Option<String>);
+impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<'_, A> {
+    type Value = (A, Given);
 
-    fn about(&self) -> (&str, String, &'static [&'static str]) {
-        match self.kinds {
-            [only] => (self.of, format!("a {}", only.name), only.fields),
-            _ => (self.of, "an algorithm".to_owned(), &["algorithm", "name"]),
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, A> Visitor<'de> for AlgorithmMap<'_, A> {
+    type Value = (A, Given);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.choices {
+            [only] => write!(f, "a {} as a map of its fields", only.name),
+            _ => write!(
+                f,
+                "{}`limit` to be an algorithm as a map of its fields",
+                self.of
+            ),
         }
     }
 
-    /// What no kind has is a mistake, but not the one to report if the algorithm is another.
-    fn read<'de, M: MapAccess<'de>>(&mut self, field: &str, map: &mut M) -> Result<bool, M::Error> {
-        match self.kinds.iter().any(|kind| kind.fields.contains(&field)) {
-            true => self.fields.read((self.of, field), map)?,
-            false => drop(map.next_value::<IgnoredAny>()?),
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+        let of = self.of;
+        let known: Vec<_> = self.choices.iter().flat_map(Choice::fields).collect();
+        let mut given = Given::default();
+        while let Some(field) = map.next_key::<String>()? {
+            if given.has(&field) {
+                return Err(M::Error::custom(format_args!(
+                    "{of}`{field}` is given twice"
+                )));
+            }
+            let value = match known.iter().find(|known| known.name == field) {
+                Some(&Field {
+                    kind, name: field, ..
+                }) => map.next_value_seed(InField { of, field, kind })?,
+                // A mistake, but not the one to report if the algorithm is another.
+                None => map.next_value::<IgnoredAny>().map(|_| String::new())?,
+            };
+            given.0.push((field, value));
         }
-        self.names.push(field.to_owned());
-        Ok(true)
-    }
-
-    fn finish(self) -> Result<Self::Output, String> {
-        let Kind {
-            name,
-            fields,
-            build,
-        } = self.kind()?;
-        match (self.names.iter()).find(|field| !fields.contains(&field.as_str())) {
-            Some(field) => Err(not_a_field(field, &format!("a {name}"), fields)),
-            None => Ok((build(&self.fields)?, self.fields.name)),
+        let built = self.choice(&given).and_then(|choice| choice.build(&given));
+        match built {
+            Ok(algorithm) => Ok((algorithm, given)),
+            Err(why) => Err(M::Error::custom(format_args!("{of}{why}"))),
         }
     }
 }
 
-/// The value of a required field.
-pub(super) fn required<R: FromFields, T: Value + Copy>(
-    value: Option<T>,
-    field: &str,
-) -> Result<T, String> {
-    value.ok_or_else(|| format!("a {} needs `{field}`, {}", R::NAME, T::EXPECTED))
+macro_rules! deserialize {
+    ($($can:ident $Kind:ident: $Rule:ty),+ $(,)?) => {$(
+        /// From a map of its fields, as the chapter [Limits from a
+        /// file](crate::docs::limits_from_a_file) lists them; `algorithm` and `name` may be left
+        /// out.
+        ///
+        /// An unknown field, a missing one or one with a wrong value is an error that names it.
+        impl<'de> Deserialize<'de> for $Rule {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let (of, choices) = ("", const { &[Choice::of::<$Rule>(<$Rule>::build)] });
+                let read = AlgorithmMap { of, choices }.deserialize(deserializer);
+                read.map(|(rule, _)| rule)
+            }
+        }
+    )+};
 }
 
-/// Puts the name of the field into the error.
-pub(super) fn in_field(field: &str) -> impl Fn(ConfigError) -> String {
-    move |error| format!("`{field}`: {error}")
-}
+every_rule!(deserialize);
+deserialize!(plain InFlight: InFlight);

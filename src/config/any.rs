@@ -1,23 +1,15 @@
 //! An algorithm that a file chooses.
 
-use serde::de::{DeserializeSeed, Visitor};
-
 use crate::{
-    algorithm::{self, Algorithm, Policy, Status},
-    clock::Timestamp,
-    decision::LazyStatus,
+    algorithm::{Algorithm, Policy, described::Described, every_rule},
     error::ConfigError,
 };
 
-use super::{
-    algorithm::{AlgorithmFields, FromFields, Kind},
-    fields::InMap,
-    rules::every_rule,
-};
+use super::algorithm::{AlgorithmMap, Choice};
 
 /// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
-    ($($Kind:ident: $Rule:ty),+ $(,)?) => {
+    ($($can:ident $Kind:ident: $Rule:ty),+ $(,)?) => {
         /// One of the algorithms of this crate, as a file names it.
         #[derive(Debug, Clone)]
         pub(crate) enum AnyAlgorithm {
@@ -33,12 +25,8 @@ macro_rules! any {
             ),+
         }
 
-        const KINDS: &[Kind<AnyAlgorithm>] = &[$(
-            Kind {
-                name: <$Rule>::NAME,
-                fields: <$Rule>::FIELDS,
-                build: |fields| <$Rule>::build(fields).map(AnyAlgorithm::$Kind),
-            }
+        const CHOICES: &[Choice<AnyAlgorithm>] = &[$(
+            Choice::of::<$Rule>(|given| <$Rule>::build(given).map(AnyAlgorithm::$Kind))
         ),+];
 
         impl AnyAlgorithm {
@@ -54,40 +42,19 @@ macro_rules! any {
             }
         }
 
-        /// Runs an expression with the held algorithm, whichever it is; and with its state. `wrap`
-        /// makes one of the enums of its own type. Each algorithm has its own buckets, so a state
-        /// always fits it: the last expression is for one that does not.
+        /// Runs an expression with the algorithm, whichever it is. In the expression `Same` makes
+        /// an `AnyAlgorithm` of one of its type, and `Kept` an `AnyState` of a state of it.
         macro_rules! with_algorithm {
             ($any:expr, |$rule:ident| $do:expr) => {
                 match $any {
-                    $($crate::config::AnyAlgorithm::$Kind($rule) => $do,)+
-                }
-            };
-            ($any:expr, |$rule:ident, $wrap:ident: $Wrap:ident| $do:expr) => {
-                match $any {
                     $($crate::config::AnyAlgorithm::$Kind($rule) => {
-                        let $wrap = $Wrap::$Kind;
+                        #[allow(unused_imports, reason = "not every expression makes one")]
+                        use $crate::config::{AnyAlgorithm::$Kind as Same, AnyState::$Kind as Kept};
                         $do
                     })+
-                }
-            };
-            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident| $do:expr, $or:expr) => {
-                match ($any, $of) {
-                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => $do,)+
-                    _ => $or,
-                }
-            };
-            ($any:expr, $Of:ident($of:expr) => |$rule:ident, $own:ident, $wrap:ident: $Wrap:ident| $do:expr, $or:expr) => {
-                match ($any, $of) {
-                    $(($crate::config::AnyAlgorithm::$Kind($rule), $Of::$Kind($own)) => {
-                        let $wrap = $Wrap::$Kind;
-                        $do
-                    })+
-                    _ => $or,
                 }
             };
         }
-        #[cfg(feature = "redis")]
         pub(crate) use with_algorithm;
     };
 }
@@ -96,89 +63,16 @@ every_rule!(any);
 
 impl AnyAlgorithm {
     pub(crate) fn named(self, name: &str) -> Result<Self, ConfigError> {
-        with_algorithm!(self, |rule, wrap: Self| rule.try_named(name).map(wrap))
+        with_algorithm!(self, |rule| rule.try_named(name).map(Same))
     }
-}
 
-impl Algorithm for AnyAlgorithm {
-    type State = AnyState;
-
-    fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &Policy {
         with_algorithm!(self, |rule| rule.policy())
     }
-
-    fn fresh(&self, at: Timestamp) -> AnyState {
-        with_algorithm!(self, |rule, wrap: AnyState| wrap(rule.fresh(at)))
-    }
-
-    #[inline]
-    fn judge(&self, of: &AnyState, cost: u32, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.judge(state, cost, now), false)
-    }
-
-    fn debit(&self, of: &mut AnyState, units: u64, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.debit(state, units, now), ());
-    }
-
-    fn refund(&self, of: &mut AnyState, cost: u32, now: Timestamp) {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.refund(state, cost, now), ());
-    }
-
-    #[inline]
-    fn is_fresh(&self, of: &AnyState, now: Timestamp) -> bool {
-        with_algorithm!(self, AnyState(of) => |rule, state| rule.is_fresh(state, now), false)
-    }
-
-    #[inline]
-    fn status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.status(state, cost, admitted, now),
-            self.status(&self.fresh(now), cost, admitted, now)
-        )
-    }
-
-    #[inline]
-    fn lazy_status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.lazy_status(state, cost, admitted, now),
-            LazyStatus::Known(self.status(of, cost, admitted, now))
-        )
-    }
-
-    #[inline]
-    fn step(&self, of: &mut AnyState, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.step(state, cost, now),
-            (false, self.lazy_status(&self.fresh(now), cost, false, now))
-        )
-    }
-
-    fn inherit(&self, of: &AnyState, now: Timestamp) -> AnyState {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, shared, wrap: AnyState| wrap(rule.inherit(shared, now)),
-            self.fresh(now)
-        )
-    }
-
-    fn withdraw(&self, of: &mut AnyState, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        with_algorithm!(
-            self,
-            AnyState(of) => |rule, state| rule.withdraw(state, admission, cost, now),
-            ()
-        );
-    }
 }
 
-/// An algorithm as read from a file, and its name there if it has one.
-pub(crate) type Read = (AnyAlgorithm, Option<String>);
-
 /// Reads an algorithm from a map. `of` says what the map belongs to, for messages.
-pub(crate) fn any_algorithm<'de>(
-    of: &str,
-) -> impl DeserializeSeed<'de, Value = Read> + Visitor<'de, Value = Read> {
-    InMap(AlgorithmFields::new(of, KINDS))
+pub(crate) fn any_algorithm(of: &str) -> AlgorithmMap<'_, AnyAlgorithm> {
+    let choices = CHOICES;
+    AlgorithmMap { of, choices }
 }

@@ -1,7 +1,7 @@
 //! Limits from configuration: a quota from a text, an algorithm from a map of named fields.
 //!
-//! [`rules`] lists the fields of each algorithm and how it is built from them, and `algorithm`
-//! reads one; `fields` reads any map of fields, `value` the value of one.
+//! What fields an algorithm has, and how it is made from them, stands beside the algorithm:
+//! `algorithm::described`. Here `algorithm` reads them, and `value` the value of one.
 //!
 //! ```
 //! use serde::{Deserialize, de::value::{Error, MapDeserializer}};
@@ -24,16 +24,14 @@ mod algorithm;
 #[cfg(feature = "rules")]
 mod any;
 mod each_of;
-mod fields;
 mod quota;
-mod rules;
 mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
-    any::{AnyAlgorithm, AnyState, Read, any_algorithm},
-    fields::{InMap, ReadFields, value, wrong},
-    value::{Hint, InField, Value},
+    any::{AnyAlgorithm, AnyState, any_algorithm, with_algorithm},
+    value::InField,
 };
-#[cfg(all(feature = "redis", feature = "rules"))]
-pub(crate) use any::with_algorithm;
+
+#[cfg(all(test, feature = "rules"))]
+mod tests;

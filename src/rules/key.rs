@@ -5,13 +5,12 @@ use std::{
     hash::{Hash, Hasher},
     net::IpAddr,
     ops::Range,
-    slice,
     sync::Arc,
 };
 
 use crate::{algorithm::Limit, key::HeaderKey};
 
-use super::limit::LimitTable;
+use super::{few::Few, limit::LimitTable};
 
 /// The limits that a request is charged to, each with the key that its rule found in the request.
 ///
@@ -22,13 +21,7 @@ use super::limit::LimitTable;
 pub struct RuleKey {
     limits: Arc<LimitTable>,
     cost: u32,
-    charges: Charges,
-}
-
-#[derive(Clone)]
-enum Charges {
-    One(Charge),
-    Several(Arc<[Charge]>),
+    charges: Few<Charge>,
 }
 
 /// One limit, by its number, and the key that it charges.
@@ -49,36 +42,16 @@ impl Charge {
 }
 
 impl RuleKey {
-    /// The key of several rules.
-    pub(super) fn new(table: &Arc<LimitTable>, cost: u32, charges: Vec<Charge>) -> Self {
-        let charges = match <[Charge; 1]>::try_from(charges) {
-            Ok([charge]) => Charges::One(charge),
-            Err(charges) => Charges::Several(charges.into()),
-        };
-        Self {
-            limits: Arc::clone(table),
-            cost,
-            charges,
-        }
-    }
-
     #[inline]
-    pub(super) fn of_one_rule(
+    pub(super) fn new(
         table: &Arc<LimitTable>,
         cost: u32,
-        key: KeyValue,
-        limits: Range<u32>,
+        charges: impl IntoIterator<Item = Charge>,
     ) -> Self {
-        if limits.len() != 1 {
-            return Self::new(table, cost, Charge::each(limits, &key).collect());
-        }
         Self {
             limits: Arc::clone(table),
             cost,
-            charges: Charges::One(Charge {
-                limit: limits.start,
-                key,
-            }),
+            charges: charges.into_iter().collect(),
         }
     }
 
@@ -129,15 +102,12 @@ impl RuleKey {
     /// # });
     /// ```
     pub fn keys_by_limit(&self) -> impl Iterator<Item = (&str, &KeyValue)> {
-        (self.charges().iter()).map(|charge| (self.limits.name(charge.limit), &charge.key))
+        (self.charges().iter()).map(|charge| (self.limits.limit(charge.limit).name(), &charge.key))
     }
 
     #[inline]
     pub(crate) fn charges(&self) -> &[Charge] {
-        match &self.charges {
-            Charges::One(charge) => slice::from_ref(charge),
-            Charges::Several(charges) => charges,
-        }
+        self.charges.as_slice()
     }
 
     /// The limits, and the only charge.
@@ -148,8 +118,8 @@ impl RuleKey {
     #[inline]
     pub(crate) fn of_one_limit(self) -> Result<(Arc<LimitTable>, Charge), Self> {
         match self.charges {
-            Charges::One(charge) => Ok((self.limits, charge)),
-            Charges::Several(_) => Err(self),
+            Few::One(charge) => Ok((self.limits, charge)),
+            Few::Several(_) => Err(self),
         }
     }
 

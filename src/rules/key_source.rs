@@ -33,39 +33,30 @@ pub(crate) enum OnMissing {
 impl KeySource {
     /// The key of a request; `None` if the rule does not apply to it.
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
-        Ok(Some(match self {
-            Self::Everyone => KeyValue::Everyone,
-            Self::Address(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
-            Self::Header(by) => return Ok(by.extract(request)?.map(KeyValue::Value)),
-            Self::Client(by) => return Ok(by.extract(request)?.map(KeyValue::Address)),
-            Self::Route => match matched_route(request) {
-                Some(route) => KeyValue::Value(HeaderKey::from(route)),
-                None => KeyValue::Everyone,
-            },
+        let found = match self {
+            Self::Everyone => Some(KeyValue::Everyone),
+            Self::Address(by) => by.extract(request)?.map(KeyValue::Address),
+            Self::Header(by) => by.extract(request)?.map(KeyValue::Value),
+            Self::Client(by) => by.extract(request)?.map(KeyValue::Address),
+            Self::Route => {
+                let route = matched_route(request).map(HeaderKey::from);
+                Some(route.map_or(KeyValue::Everyone, KeyValue::Value))
+            }
             Self::Extension(extension, on_missing) => {
                 match (extension.value(request.extensions()), on_missing) {
-                    (Some(value), _) => KeyValue::Value(HeaderKey::from(&*value)),
-                    (None, OnMissing::Next) => return Ok(None),
-                    (None, OnMissing::Share) => KeyValue::Everyone,
+                    (Some(value), _) => Some(KeyValue::Value(HeaderKey::from(&*value))),
+                    (None, OnMissing::Next) => None,
+                    (None, OnMissing::Share) => Some(KeyValue::Everyone),
                     (None, OnMissing::Reject) => return Err(missing_extension(extension.of)),
                 }
             }
-            Self::Several(sources) => return Self::find_each(sources, request),
-        }))
-    }
-
-    fn find_each<B>(
-        sources: &[Self],
-        request: &Request<B>,
-    ) -> Result<Option<KeyValue>, MissingKey> {
-        let mut keys = Vec::with_capacity(sources.len());
-        for source in sources {
-            match source.find(request)? {
-                Some(key) => keys.push(key),
-                None => return Ok(None),
+            Self::Several(sources) => {
+                let keys = sources.iter().map(|source| source.find(request));
+                let keys = keys.collect::<Result<Option<Arc<[_]>>, _>>()?;
+                keys.map(KeyValue::Several)
             }
-        }
-        Ok(Some(KeyValue::Several(keys.into())))
+        };
+        Ok(found)
     }
 
     /// Whether the rule applies to every request: each has the key, or is rejected.

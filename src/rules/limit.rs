@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        KeyLimit, Limit, Policy, PolicyId, Shadow,
+        KeyLimit, Limit, Policy, PolicyId,
         limit::OneKey,
         shadow::{ShadowSnapshot, ShadowState},
     },
     clock::Timestamp,
-    config::{AnyAlgorithm, AnyState},
+    config::{AnyAlgorithm, AnyState, with_algorithm},
     decision::{Decision, LazyStatus, PolicyDecision},
 };
+
+use super::few::Few;
 
 /// The most limits that may apply to one request.
 pub(crate) const MAX_LIMITS: usize = 16;
@@ -23,7 +25,7 @@ pub struct RuleLimits;
 /// One limit of a rule: it is enforced, or it is in shadow and keeps the same state.
 #[derive(Debug, Clone)]
 pub(crate) struct RuleLimit {
-    pub(crate) rule: Shadow<AnyAlgorithm>,
+    pub(crate) algorithm: AnyAlgorithm,
     pub(crate) in_shadow: bool,
     policy: PolicyId,
 }
@@ -33,35 +35,45 @@ impl RuleLimit {
         // Part of the id: another algorithm has another type of state, so it needs other buckets.
         let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
         Self {
-            policy: algorithm.policy_id().and(kind),
-            rule: Shadow::new(algorithm),
+            policy: algorithm.policy().id().and(kind),
+            algorithm,
             in_shadow,
         }
     }
 
-    /// The algorithm itself.
-    pub(crate) fn algorithm(&self) -> &AnyAlgorithm {
-        &self.rule.0
+    #[inline]
+    fn has_room(&self, of: &ShadowState<AnyState>, cost: u32, now: Timestamp) -> bool {
+        with_algorithm!(&self.algorithm, |rule| match &of.state {
+            Kept(state) => rule.judge(state, cost, now),
+            _ => false,
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.algorithm.policy().name()
+    }
+
+    fn decided(&self, snapshot: &ShadowSnapshot<LazyStatus>) -> PolicyDecision {
+        PolicyDecision::lazy(self.algorithm.policy(), snapshot.snapshot)
+    }
+
+    #[inline]
+    fn status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+        with_algorithm!(&self.algorithm, |rule| match of {
+            Kept(state) => rule.snapshot(state, cost, admitted, now),
+            _ => rule.snapshot(&rule.fresh(now), cost, admitted, now),
+        })
     }
 }
 
-/// The limits of all rules and plans of a file, by their numbers, each with its name.
+/// The limits of all rules and plans of a file, by their numbers.
 #[derive(Default)]
-pub(crate) struct LimitTable(pub(super) Vec<(RuleLimit, Box<str>)>);
+pub(crate) struct LimitTable(pub(super) Vec<RuleLimit>);
 
 impl LimitTable {
     #[inline]
     pub(crate) fn limit(&self, number: u32) -> &RuleLimit {
-        &self.0[number as usize].0
-    }
-
-    pub(super) fn name(&self, number: u32) -> &str {
-        &self.0[number as usize].1
-    }
-
-    /// All names.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(_, name)| &**name)
+        &self.0[number as usize]
     }
 }
 
@@ -74,7 +86,7 @@ impl Limit for RuleLimit {
     const HAS_SHADOWS: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.rule.each_policy(tell);
+        tell(self.algorithm.policy());
     }
 
     #[inline]
@@ -84,13 +96,13 @@ impl Limit for RuleLimit {
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         if !self.in_shadow {
-            self.algorithm().describe(&snapshot.snapshot, tell);
+            tell(self.decided(snapshot).resolved());
         }
     }
 
     fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
         if self.in_shadow {
-            self.rule.shadows_of(snapshot, tell);
+            tell(self.decided(snapshot).resolved(), snapshot.would_refuse);
         }
     }
 
@@ -98,84 +110,115 @@ impl Limit for RuleLimit {
     fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
         match self.in_shadow {
             true => Duration::ZERO,
-            false => self.algorithm().delay_of(&snapshot.snapshot),
+            false => with_algorithm!(&self.algorithm, |rule| rule.delay_of(&snapshot.snapshot)),
         }
     }
 }
 
+/// A state is always one of the limit's own algorithm, as others have other buckets.
 impl KeyLimit for RuleLimit {
     type State = ShadowState<AnyState>;
 
     fn fresh(&self, at: Timestamp) -> Self::State {
-        self.rule.fresh(at)
-    }
-
-    #[inline]
-    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.in_shadow || self.algorithm().judge(&state.state, cost, now)
-    }
-
-    #[inline]
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        match self.in_shadow {
-            true => self.rule.charge(state, cost, now),
-            false => self.algorithm().charge(&mut state.state, cost, now),
+        ShadowState {
+            state: with_algorithm!(&self.algorithm, |rule| Kept(rule.fresh(at))),
+            would_refuse: false,
         }
     }
 
-    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.rule.debit(state, units, now);
-    }
-
-    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.rule.refund(state, cost, now);
+    #[inline]
+    fn judge(&self, of: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.in_shadow || self.has_room(of, cost, now)
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.rule.is_fresh(state, now)
+    fn charge(&self, of: &mut Self::State, cost: u32, now: Timestamp) {
+        of.would_refuse = self.in_shadow && !self.has_room(of, cost, now);
+        if !of.would_refuse {
+            self.debit(of, cost.into(), now);
+        }
+    }
+
+    fn debit(&self, of: &mut Self::State, units: u64, now: Timestamp) {
+        with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
+            rule.debit(state, units, now);
+        });
+    }
+
+    fn refund(&self, of: &mut Self::State, cost: u32, now: Timestamp) {
+        with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
+            rule.refund(state, cost, now);
+        });
+    }
+
+    #[inline]
+    fn is_fresh(&self, of: &Self::State, now: Timestamp) -> bool {
+        with_algorithm!(&self.algorithm, |rule| match &of.state {
+            Kept(state) => rule.is_fresh(state, now),
+            _ => false,
+        })
     }
 
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
-        self.rule.inherit(shared, now)
+        let state = with_algorithm!(&self.algorithm, |rule| match &shared.state {
+            Kept(state) => Kept(rule.inherit(state, now)),
+            _ => Kept(rule.fresh(now)),
+        });
+        let would_refuse = false;
+        ShadowState {
+            state,
+            would_refuse,
+        }
     }
 
     #[inline]
     fn snapshot(
         &self,
-        state: &Self::State,
+        of: &Self::State,
         cost: u32,
         admitted: bool,
         now: Timestamp,
     ) -> Self::Snapshot {
-        match self.in_shadow {
-            true => self.rule.snapshot(state, cost, admitted, now),
-            false => ShadowSnapshot::of_charged((self.algorithm()).snapshot(
-                &state.state,
-                cost,
-                admitted,
-                now,
-            )),
+        let would_refuse = admitted && cost > 0 && of.would_refuse;
+        let is_charged = admitted && !would_refuse;
+        let (cost, admitted) = match self.in_shadow {
+            true => (if is_charged { cost } else { 0 }, true),
+            false => (cost, admitted),
+        };
+        ShadowSnapshot {
+            snapshot: self.status(&of.state, cost, admitted, now),
+            would_refuse,
         }
     }
 
+    /// In one piece if it is enforced.
     #[inline]
-    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+    fn step(&self, of: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         if self.in_shadow {
-            return self.rule.step(state, cost, now);
+            if cost > 0 {
+                self.charge(of, cost, now);
+            }
+            return (true, self.snapshot(of, cost, true, now));
         }
-        let (admitted, snapshot) = self.algorithm().step(&mut state.state, cost, now);
+        let (admitted, snapshot) = with_algorithm!(&self.algorithm, |rule| match &mut of.state {
+            Kept(state) => rule.step(state, cost, now),
+            other => (false, self.status(other, cost, false, now)),
+        });
         (admitted, ShadowSnapshot::of_charged(snapshot))
     }
 
     fn withdraw(
         &self,
-        state: &mut Self::State,
+        of: &mut Self::State,
         admission: &Self::Snapshot,
         cost: u32,
         now: Timestamp,
     ) {
-        self.rule.withdraw(state, admission, cost, now);
+        if !admission.would_refuse {
+            with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
+                rule.withdraw(state, &admission.snapshot, cost, now);
+            });
+        }
     }
 }
 
@@ -183,13 +226,7 @@ impl KeyLimit for RuleLimit {
 #[derive(Clone)]
 pub struct RuleSnapshot {
     limits: Arc<LimitTable>,
-    snapshots: Snapshots,
-}
-
-#[derive(Clone)]
-enum Snapshots {
-    One(NumberedSnapshot),
-    Several(Arc<[NumberedSnapshot]>),
+    snapshots: Few<NumberedSnapshot>,
 }
 
 /// The number of a limit, and the snapshot of its bucket.
@@ -198,7 +235,7 @@ pub(crate) type NumberedSnapshot = (u32, ShadowSnapshot<LazyStatus>);
 impl RuleSnapshot {
     #[inline]
     pub(crate) fn one(limits: Arc<LimitTable>, snapshot: NumberedSnapshot) -> Self {
-        let snapshots = Snapshots::One(snapshot);
+        let snapshots = Few::One(snapshot);
         Self { limits, snapshots }
     }
 
@@ -206,17 +243,14 @@ impl RuleSnapshot {
         limits: Arc<LimitTable>,
         snapshots: impl IntoIterator<Item = NumberedSnapshot>,
     ) -> Self {
-        let snapshots = Snapshots::Several(snapshots.into_iter().collect());
+        let snapshots = snapshots.into_iter().collect();
         Self { limits, snapshots }
     }
 
     /// Each limit with the snapshot of its bucket, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<LazyStatus>)> {
-        let snapshots = match &self.snapshots {
-            Snapshots::One(snapshot) => std::slice::from_ref(snapshot),
-            Snapshots::Several(snapshots) => snapshots,
-        };
-        (snapshots.iter()).map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
+        let each = self.snapshots.as_slice().iter();
+        each.map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
     }
 }
 
@@ -239,13 +273,13 @@ impl Limit for RuleLimits {
     }
 
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
-        let mut policies = Vec::new();
-        if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
-            let limit = snapshot.limits.limit(*number);
-            if !limit.in_shadow {
-                return limit.algorithm().decision_of(&of_one.snapshot);
-            }
+        let mut each = snapshot.each();
+        if let (Some((limit, one)), None) = (each.next(), each.next())
+            && !limit.in_shadow
+        {
+            return Decision::of_one(limit.decided(one));
         }
+        let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));
         Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
     }
@@ -258,9 +292,6 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        if let Snapshots::One((number, of_one)) = &snapshot.snapshots {
-            return snapshot.limits.limit(*number).delay_of(of_one);
-        }
         let each = snapshot.each();
         let delays = each.map(|(limit, snapshot)| limit.delay_of(snapshot));
         delays.max().unwrap_or_default()

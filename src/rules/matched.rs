@@ -10,7 +10,7 @@ const WARN_AFTER: u32 = 10_000;
 /// All routes of the rules, and which of them the first requests have matched.
 #[derive(Default)]
 pub(super) struct MatchedRoutes {
-    routes: Box<[NamedRoute]>,
+    routes: Vec<NamedRoute>,
     /// How many requests were counted, up to [`WARN_AFTER`].
     requests: AtomicU32,
 }
@@ -22,18 +22,14 @@ struct NamedRoute {
 }
 
 impl MatchedRoutes {
-    /// The routes, each with the name of its rule, and its text in the file if it has a pattern:
-    /// only a pattern can be misspelled.
-    pub(super) fn new<'a>(routes: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Self {
-        let named = |(rule, route): (&str, Option<&str>)| NamedRoute {
+    /// Adds the next route, with the name of its rule, and its text in the file if it has a
+    /// pattern: only a pattern can be misspelled.
+    pub(super) fn add(&mut self, rule: &str, route: Option<&str>) {
+        self.routes.push(NamedRoute {
             rule: rule.into(),
             route: route.unwrap_or_default().into(),
             was_matched: AtomicBool::new(route.is_none()),
-        };
-        Self {
-            routes: routes.into_iter().map(named).collect(),
-            requests: AtomicU32::new(0),
-        }
+        });
     }
 
     /// Whether the first [`WARN_AFTER`] requests are still being counted.

@@ -9,8 +9,9 @@ use arc_swap::ArcSwap;
 use http::Request;
 use serde::de::{DeserializeSeed, Deserializer};
 
-use crate::{choice::Choose, config::InMap, key::MissingKey, keyed::KeysFor};
+use crate::{choice::Choose, key::MissingKey, keyed::KeysFor};
 
+mod few;
 mod file;
 mod key;
 mod key_source;
@@ -19,7 +20,7 @@ mod matched;
 mod routes;
 mod set;
 
-use file::FileFields;
+use file::File;
 use key_source::NamedExtension;
 use set::RuleSet;
 
@@ -135,7 +136,7 @@ impl Rules {
     /// The file has a mistake, or no rules. The error names the rule and the field, and the line if
     /// the format knows it. The old rules stay.
     pub fn replace<'de, D: Deserializer<'de>>(&self, file: D) -> Result<(), D::Error> {
-        let rules = InMap(FileFields::new(&self.extensions)).deserialize(file)?;
+        let rules = File::new(&self.extensions).deserialize(file)?;
         self.in_force.store(Arc::new(rules));
         Ok(())
     }

@@ -4,16 +4,15 @@ use std::collections::HashMap;
 
 use ahash::RandomState;
 use http::Method;
-use matchit::Router;
 
 /// The methods and the pattern of one entry of `routes`, such as `GET,POST /users/{id}`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Route {
     /// The entry itself.
-    text: Option<Box<str>>,
+    text: Box<str>,
     methods: Methods,
-    /// `None` matches every path.
-    pattern: Option<Pattern>,
+    /// Without the slash that it begins with. `None` matches every path.
+    pattern: Option<Box<str>>,
 }
 
 /// A set of methods.
@@ -65,11 +64,13 @@ impl Methods {
 
 impl Route {
     /// Every request.
-    pub(super) const EVERY: Self = Self {
-        text: None,
-        methods: Methods::ALL,
-        pattern: None,
-    };
+    pub(super) fn every() -> Self {
+        Self {
+            text: "".into(),
+            methods: Methods::ALL,
+            pattern: None,
+        }
+    }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (methods, pattern) = match text.split_once(' ') {
@@ -78,109 +79,44 @@ impl Route {
             None => (Some(text), None),
         };
         Ok(Self {
-            text: Some(text.into()),
+            text: text.into(),
             methods: methods.map_or(Ok(Methods::ALL), Methods::parse)?,
-            pattern: pattern.map(Pattern::parse).transpose()?,
+            pattern: pattern.map(parse_pattern).transpose()?,
         })
     }
 
     /// Its text in the file, if it has a pattern.
     pub(super) fn with_pattern(&self) -> Option<&str> {
-        self.pattern.as_ref().and(self.text.as_deref())
-    }
-
-    /// Whether it matches every request that the other one matches.
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let covers_path = match (&self.pattern, &other.pattern) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(own), Some(others)) => own.covers(others),
-        };
-        self.methods.include(other.methods) && covers_path
+        self.pattern.as_ref().map(|_| &*self.text)
     }
 }
 
-/// A pattern of paths, in the syntax of axum's routes.
-#[derive(Debug, Clone)]
-struct Pattern {
-    text: Box<str>,
-    segments: Box<[Segment]>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
-    Literal(Box<str>),
-    /// `{name}`: one segment, which is not empty.
-    Parameter,
-    /// `{*name}`: one segment or more, to the end.
-    Rest,
-    /// Any other segment with braces.
-    Other(Box<str>),
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        if !text.starts_with('/') {
-            return Err(format!("the path {text:?} does not begin with \"/\""));
-        }
-        if let Err(error) = Router::new().insert(text, ()) {
-            return Err(format!("{text:?} is not a pattern of paths: {error}"));
-        }
-        let segment = |segment: &str| {
-            let name = segment
-                .strip_prefix('{')
-                .and_then(|rest| rest.strip_suffix('}'));
-            match name {
-                None if segment.contains(['{', '}']) => Segment::Other(segment.into()),
-                None => Segment::Literal(segment.into()),
-                Some(name) if name.contains(['{', '}']) => Segment::Other(segment.into()),
-                Some(name) if name.starts_with('*') => Segment::Rest,
-                Some(_) => Segment::Parameter,
+/// A pattern in the syntax of axum's routes.
+fn parse_pattern(text: &str) -> Result<Box<str>, String> {
+    let Some(pattern) = text.strip_prefix('/') else {
+        return Err(format!("the path {text:?} does not begin with \"/\""));
+    };
+    let mut segments = pattern.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let name = segment.split_once('{').map(|(_, name)| name);
+        let is_well_formed = match name {
+            None => !segment.contains('}'),
+            Some(name) => {
+                let is_last = segments.peek().is_none();
+                let rest = is_last && segment.starts_with('{');
+                let name = name.strip_suffix('}').unwrap_or_default();
+                let name = name.strip_prefix('*').filter(|_| rest).unwrap_or(name);
+                !name.is_empty() && !name.contains(['{', '}', '*'])
             }
         };
-        Ok(Self {
-            text: text.into(),
-            segments: text[1..].split('/').map(segment).collect(),
-        })
-    }
-
-    fn is_literal(&self) -> bool {
-        let is_literal = |segment: &Segment| matches!(segment, Segment::Literal(_));
-        self.segments.iter().all(is_literal)
-    }
-
-    /// Whether it matches every path that the other one matches; `false` if that is not certain.
-    fn covers(&self, other: &Self) -> bool {
-        let (mut own, mut others) = (self.segments.iter(), other.segments.iter());
-        loop {
-            match (own.next(), others.next()) {
-                (None, None) => return true,
-                (Some(Segment::Rest), Some(Segment::Literal(first))) => {
-                    return !first.is_empty() || others.next().is_some();
-                }
-                (Some(Segment::Rest), Some(_)) => return true,
-                (Some(Segment::Parameter), Some(Segment::Parameter)) => {}
-                (Some(Segment::Parameter), Some(Segment::Literal(text))) if !text.is_empty() => {}
-                (Some(own), Some(other)) if own == other => {}
-                _ => return false,
-            }
+        if !is_well_formed {
+            return Err(format!(
+                "{text:?} is not a pattern of paths: {segment:?} is neither a text, nor a \
+                 parameter such as \"{{id}}\", nor \"{{*rest}}\" at the end"
+            ));
         }
     }
-
-    /// Whether one path may match both; `true` if that is not certain.
-    fn overlaps(&self, other: &Self) -> bool {
-        let (mut own, mut others) = (self.segments.iter(), other.segments.iter());
-        loop {
-            match (own.next(), others.next()) {
-                (Some(Segment::Rest), _) | (_, Some(Segment::Rest)) | (None, None) => return true,
-                (None, Some(_)) | (Some(_), None) => return false,
-                (Some(Segment::Literal(own)), Some(Segment::Literal(other))) if own != other => {
-                    return false;
-                }
-                _ => {}
-            }
-        }
-    }
+    Ok(pattern.into())
 }
 
 /// A rule that matches a path, and maybe the method.
@@ -195,149 +131,143 @@ pub(super) struct Candidate {
     methods: Methods,
 }
 
-impl Candidate {
-    #[inline]
-    pub(super) fn is_for(&self, method: Methods) -> bool {
-        self.methods.include(method)
-    }
-}
-
-/// All rules, found by path.
-///
-/// A path is first looked up in a table, which has the literal paths, and the patterns as axum
-/// spells a matched route. Any other path is matched against the patterns with parameters. A
-/// `matchit` router returns only the most specific pattern that matches. So patterns that may match
-/// the same path are in different routers: usually there are one to three.
+/// All rules, found by path: a tree of the segments of their patterns.
 #[derive(Default)]
 pub(super) struct Routes {
-    table: HashMap<Box<str>, Box<[Candidate]>, RandomState>,
-    longest: usize,
-    routers: Vec<Router<Box<[Candidate]>>>,
+    tree: Node,
     /// The rules that match every path.
     every_path: Vec<Candidate>,
-    most: usize,
+    count: u32,
+}
+
+/// What follows after the same segments. All rules are in the order of the file.
+#[derive(Default)]
+struct Node {
+    literals: HashMap<Box<str>, Node, RandomState>,
+    /// `{name}` or `v{name}`: what is not empty, after this prefix.
+    parameters: Vec<(Box<str>, Node)>,
+    /// The rules whose pattern ends here.
+    end: Vec<Candidate>,
+    /// The rules whose pattern ends with `{*rest}`.
+    rest: Vec<Candidate>,
 }
 
 impl Routes {
-    /// Makes the table of these routes, each with the number of its rule and its cost, in the order
-    /// of the rules.
-    pub(super) fn new<'a>(
-        routes: impl IntoIterator<Item = (&'a Route, u32, u32)>,
-        weight: impl Fn(u32) -> usize,
-    ) -> Self {
-        let mut built = Self::default();
-        let mut patterns: Vec<&Pattern> = Vec::new();
-        let mut by_pattern: HashMap<&str, Vec<Candidate>> = HashMap::new();
-        for (number, (route, rule, cost)) in (0..).zip(routes) {
-            let candidate = Candidate {
-                rule,
-                route: number,
-                cost,
-                methods: route.methods,
-            };
-            match &route.pattern {
-                None => built.every_path.push(candidate),
-                Some(pattern) => {
-                    let candidates = by_pattern.entry(&pattern.text).or_default();
-                    if candidates.is_empty() {
-                        patterns.push(pattern);
-                    }
-                    candidates.push(candidate);
-                }
-            }
-        }
-        let mut in_routers: Vec<Vec<&Pattern>> = Vec::new();
-        for pattern in patterns.iter().filter(|pattern| !pattern.is_literal()) {
-            let value = || by_pattern[&*pattern.text].clone().into_boxed_slice();
-            let free = (0..in_routers.len()).find(|&at| {
-                !in_routers[at].iter().any(|other| other.overlaps(pattern))
-                    && built.routers[at].insert(&*pattern.text, value()).is_ok()
-            });
-            match free {
-                Some(at) => in_routers[at].push(pattern),
-                None => {
-                    let mut router = Router::new();
-                    // The pattern is valid: it was inserted into a router of its own when it was
-                    // read.
-                    let inserted = router.insert(&*pattern.text, value());
-                    debug_assert!(inserted.is_ok(), "{inserted:?}");
-                    built.routers.push(router);
-                    in_routers.push(vec![pattern]);
-                }
-            }
-        }
-        let heaviest = in_routers.iter().map(|patterns| {
-            let weights = patterns
-                .iter()
-                .map(|pattern| weight_of(&by_pattern[&*pattern.text], &weight));
-            weights.max().unwrap_or(0)
+    /// Adds a route of a rule, after all those of the rules before it.
+    pub(super) fn add(&mut self, route: &Route, rule: u32, cost: u32) {
+        let end = match &route.pattern {
+            None => &mut self.every_path,
+            Some(pattern) => self.tree.end_of(pattern),
+        };
+        end.push(Candidate {
+            rule,
+            route: self.count,
+            cost,
+            methods: route.methods,
         });
-        built.most = heaviest.sum::<usize>() + weight_of(&built.every_path, &weight);
-        for pattern in patterns {
-            let mut candidates = by_pattern[&*pattern.text].clone();
-            // A pattern matches itself, unless it has braces that are not a parameter.
-            let own = &by_pattern[&*pattern.text];
-            let is_own = |other: &&Candidate| own.iter().any(|own| own.rule == other.rule);
-            let matched = built.matched(&pattern.text).flatten();
-            candidates.extend(matched.filter(|other| !is_own(other)));
-            candidates.extend(&built.every_path);
-            candidates.sort_by_key(|candidate| candidate.rule);
-            built.most = built.most.max(weight_of(&candidates, &weight));
-            built.longest = built.longest.max(pattern.text.len());
-            built.table.insert(pattern.text.clone(), candidates.into());
-        }
-        built
+        self.count += 1;
     }
 
-    /// The rules that the routers find for a path.
-    fn matched<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a [Candidate]> {
-        let found = self
-            .routers
-            .iter()
-            .filter_map(move |router| router.at(path).ok());
-        found.map(|found| &**found.value)
-    }
-
-    /// The rules that match a path, in order, if it is in the table.
+    /// All rules that match a path, whatever the method, in several lists.
     #[inline]
-    pub(super) fn known(&self, path: &str) -> Option<&[Candidate]> {
-        // A path of any length costs no more than the longest pattern.
-        if path.len() > self.longest {
-            return None;
+    pub(super) fn each<'a>(&'a self, path: &str, found: &mut impl FnMut(&'a [Candidate])) {
+        found(&self.every_path);
+        if let Some(path) = path.strip_prefix('/') {
+            self.tree.each(path, found);
         }
-        self.table.get(path).map(|candidates| &**candidates)
     }
 
-    /// The rules that match a path which is not in the table, in order. Several lists are merged
-    /// into `room`.
-    pub(super) fn by_pattern<'a>(
-        &'a self,
-        path: &'a str,
-        room: &'a mut Vec<Candidate>,
-    ) -> &'a [Candidate] {
-        let mut matched = self.matched(path);
-        match (matched.next(), matched.next()) {
-            (None, _) => &self.every_path,
-            (Some(one), None) if self.every_path.is_empty() => one,
-            (Some(one), other) => {
-                room.extend(one);
-                room.extend(other.into_iter().chain(matched).flatten());
-                room.extend(&self.every_path);
-                room.sort_by_key(|candidate| candidate.rule);
-                room
+    /// The first rule from this one on that matches a path and a method.
+    #[inline]
+    pub(super) fn next(&self, path: &str, method: Methods, from: u32) -> Option<Candidate> {
+        let mut first: Option<Candidate> = None;
+        self.each(path, &mut |list| {
+            let mut list = list.iter();
+            let next = list.find(|it| it.rule >= from && it.methods.include(method));
+            let is_first = |it: &&Candidate| first.is_none_or(|first| it.route < first.route);
+            first = next.filter(is_first).copied().or(first);
+        });
+        first
+    }
+
+    /// The first of these rules that matches every request of this route.
+    pub(super) fn covering(&self, route: &Route, of: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut first = None;
+        let mut found = |list: &[Candidate]| {
+            let covers = |it: &&Candidate| it.methods.include(route.methods) && of(it.rule);
+            let covering = list.iter().find(covers).map(|it| it.rule);
+            first = first.into_iter().chain(covering).min();
+        };
+        found(&self.every_path);
+        if let Some(pattern) = &route.pattern {
+            // A parameter is a segment that only a parameter matches. So is what is empty for the
+            // rest of a path.
+            match pattern.split_once("{*") {
+                Some((before, _)) => self.tree.each(&format!("{before}/"), &mut found),
+                None => self.tree.each(pattern, &mut found),
             }
         }
+        first
     }
 
-    /// The largest weight of rules that may match one request.
-    pub(super) fn most(&self) -> usize {
-        self.most
+    /// The most that the rules which match one request can weigh together.
+    pub(super) fn heaviest(&self, weight: impl Fn(u32) -> usize) -> usize {
+        let of_each = |list: &[Candidate]| {
+            let mut rules: Vec<_> = list.iter().map(|it| it.rule).collect();
+            rules.dedup();
+            rules.into_iter().map(&weight).sum()
+        };
+        of_each(&self.every_path) + self.tree.heaviest(&of_each)
     }
 }
 
-/// The weight of all rules among these, which are in the order of the rules.
-fn weight_of(candidates: &[Candidate], weight: impl Fn(u32) -> usize) -> usize {
-    let mut rules: Vec<_> = candidates.iter().map(|candidate| candidate.rule).collect();
-    rules.dedup();
-    rules.into_iter().map(weight).sum()
+impl Node {
+    /// The rules with this pattern.
+    fn end_of(&mut self, pattern: &str) -> &mut Vec<Candidate> {
+        let mut node = self;
+        for segment in pattern.split('/') {
+            node = match segment.split_once('{') {
+                None => node.literals.entry(segment.into()).or_default(),
+                Some((_, name)) if name.starts_with('*') => return &mut node.rest,
+                Some((prefix, _)) => {
+                    let mut known = node.parameters.iter();
+                    let place = known.position(|(other, _)| **other == *prefix);
+                    let place = place.unwrap_or_else(|| {
+                        node.parameters.push((prefix.into(), Self::default()));
+                        node.parameters.len() - 1
+                    });
+                    &mut node.parameters[place].1
+                }
+            };
+        }
+        &mut node.end
+    }
+
+    fn each<'a>(&'a self, path: &str, found: &mut impl FnMut(&'a [Candidate])) {
+        if !path.is_empty() {
+            found(&self.rest);
+        }
+        let (segment, others) = match path.split_once('/') {
+            Some((segment, others)) => (segment, Some(others)),
+            None => (path, None),
+        };
+        let is_one = |prefix: &str| segment.len() > prefix.len() && segment.starts_with(prefix);
+        let parameters = self.parameters.iter().filter(|(prefix, _)| is_one(prefix));
+        let parameters = parameters.map(|(_, node)| node);
+        for node in self.literals.get(segment).into_iter().chain(parameters) {
+            match others {
+                Some(others) => node.each(others, found),
+                None => found(&node.end),
+            }
+        }
+    }
+
+    /// A path ends here or goes on, by one literal and by any parameters.
+    fn heaviest(&self, weight: &impl Fn(&[Candidate]) -> usize) -> usize {
+        let literals = self.literals.values().map(|node| node.heaviest(weight));
+        let parameters = self.parameters.iter();
+        let parameters = parameters.map(|(_, node)| node.heaviest(weight));
+        let further = literals.max().unwrap_or(0) + parameters.sum::<usize>();
+        weight(&self.rest) + weight(&self.end).max(further)
+    }
 }

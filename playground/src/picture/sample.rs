@@ -1,7 +1,10 @@
 //! What the pictures show: each algorithm with ten units a second, under the same traffic.
 
+use serde_json::Value;
+use tollgate_algorithms::Row;
+
 use crate::{
-    algorithms::{Entry, Row, rows},
+    algorithms::{Entry, rows},
     field::Field,
     limit::Limit,
     simulate::Request,
@@ -22,10 +25,20 @@ pub(super) struct Shown {
     pub(super) picture: Option<&'static str>,
 }
 
+/// The numbers that all have.
+fn value(field: &Field) -> Option<Value> {
+    match field.name {
+        "quota" => Some("10/s".into()),
+        "interval" => Some("100ms".into()),
+        "requests" => Some(4.into()),
+        _ => field.default_value(),
+    }
+}
+
 /// Every algorithm.
 pub(super) fn limits() -> Vec<Shown> {
     let shown = |(entry, row): (&Entry, &Row)| Shown {
-        limit: entry.limit(row, Field::default_value).expect("a limit"),
+        limit: entry.limit(row, value).expect("a limit"),
         called: row.called,
         picture: row.picture,
     };

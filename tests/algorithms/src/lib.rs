@@ -196,6 +196,270 @@ pub mod formulas {
     }
 }
 
+/// An algorithm, as the page and the reports of a replay show it.
+#[derive(Debug)]
+pub struct Shown {
+    /// What a file calls it.
+    pub name: &'static str,
+    /// The printed bound.
+    pub bound: fn(&Numbers<'_>) -> Printed,
+    /// Why there is no room for a request. A field in braces stands for its value, and `{period}`
+    /// for that of the quota.
+    pub refusal: fn(&Numbers<'_>) -> &'static str,
+    /// Its rows where all algorithms are shown; none, where it is the rule of another one.
+    pub rows: &'static [Row],
+}
+
+/// An algorithm with what it may be besides, where all algorithms are shown.
+#[derive(Debug)]
+pub struct Row {
+    /// What it is called there.
+    pub called: &'static str,
+    /// The fields that it has beside those that it needs, as JSON.
+    pub with: &'static str,
+    /// The name of its own picture, if it has one.
+    pub picture: Option<&'static str>,
+}
+
+/// What the formulas are asked with.
+pub struct Numbers<'a> {
+    /// The quota's units; 0 without a quota.
+    pub n: i128,
+    /// The quota's period in microseconds; 0 without a quota.
+    pub period: i128,
+    /// The burst or the capacity.
+    pub burst: i128,
+    /// The largest cost.
+    pub cost: i128,
+    /// Any field: a number, a span in microseconds, or 1 for `true`.
+    pub field: &'a dyn Fn(&str) -> Option<i128>,
+}
+
+/// A bound, as the docs print it.
+#[derive(Debug, Clone, Copy)]
+pub struct Printed {
+    /// How much in any span, if the numbers are not so large that time is counted in coarser
+    /// ticks.
+    pub most: Option<i128>,
+    /// The length of the span in microseconds; 0 for what counts at an instant.
+    pub span: i128,
+    /// What is counted; `None`: what runs at the same instant.
+    pub counts: Option<Counts>,
+    /// The formula.
+    pub formula: &'static str,
+}
+
+impl Numbers<'_> {
+    fn has(&self, field: &str) -> bool {
+        (self.field)(field).is_some()
+    }
+
+    fn in_a_period(&self, most: i128, counts: Counts, formula: &'static str) -> Printed {
+        let (span, counts) = (self.period, Some(counts));
+        Printed {
+            most: Some(most),
+            span,
+            counts,
+            formula,
+        }
+    }
+
+    /// The bound of a bucket, if it counts time in microseconds.
+    fn if_ticks_are_fine(&self, printed: Printed) -> Printed {
+        let wait = (self.field)("wait-at-most").unwrap_or(0);
+        // What holds leaves room for as much again, that may be owed.
+        let room = if self.has("settled") { 2 } else { 1 };
+        let largest = (self.burst * self.period + wait * self.n + self.n) * room;
+        Printed {
+            most: printed.most.filter(|_| largest <= 1 << 53),
+            ..printed
+        }
+    }
+
+    fn units(&self, most: i128, formula: &'static str) -> Printed {
+        self.in_a_period(most, Counts::Units, formula)
+    }
+
+    fn of_a_bucket(&self) -> Printed {
+        let Self {
+            n, period, burst, ..
+        } = *self;
+        self.if_ticks_are_fine(match self.has("wait-at-most") {
+            true => {
+                let most = formulas::wait_at_most(n, period, 1, burst, self.cost);
+                let formula = "max(burst, c) + n − 1, as released";
+                self.in_a_period(most, Counts::Releases, formula)
+            }
+            false => {
+                let most = formulas::debt_bucket(burst, n, period, 1);
+                self.units(most, "burst + ⌊n(P−1)/P⌋")
+            }
+        })
+    }
+
+    fn why_a_bucket_refuses(&self) -> &'static str {
+        match self.has("wait-at-most") {
+            true => {
+                "It would have to wait for longer than {wait-at-most}, as it leaves at {quota}."
+            }
+            false => "What is missing comes back at {quota}, evenly.",
+        }
+    }
+}
+
+/// All that files can name.
+pub const SHOWN: &[Shown] = &[
+    Shown {
+        name: "token-bucket",
+        bound: |it| it.of_a_bucket(),
+        refusal: |it| it.why_a_bucket_refuses(),
+        rows: &[
+            Row {
+                called: "token/leaky bucket, GCRA",
+                with: "{}",
+                picture: Some("token_bucket"),
+            },
+            Row {
+                called: "… with a burst of 4",
+                with: r#"{"burst": 4}"#,
+                picture: None,
+            },
+            Row {
+                called: "burst of 4, then waits",
+                with: r#"{"burst": 4, "wait-at-most": "500ms"}"#,
+                picture: Some("wait_at_most"),
+            },
+        ],
+    },
+    Shown {
+        name: "gcra",
+        bound: |it| it.of_a_bucket(),
+        refusal: |it| it.why_a_bucket_refuses(),
+        rows: &[],
+    },
+    Shown {
+        name: "leaky-bucket",
+        bound: |it| it.of_a_bucket(),
+        refusal: |it| it.why_a_bucket_refuses(),
+        rows: &[],
+    },
+    Shown {
+        name: "fixed-window",
+        bound: |it| match it.has("from-first-request") {
+            true => {
+                let most = formulas::window_from_first_request(it.n, it.period);
+                it.units(most, "2n − 1")
+            }
+            false => it.units(formulas::fixed_window(it.n, it.period), "2n"),
+        },
+        refusal: |_| "The window has taken all of its quota; the next one is empty.",
+        rows: &[
+            Row {
+                called: "fixed window",
+                with: "{}",
+                picture: Some("fixed_window"),
+            },
+            Row {
+                called: "… from first request",
+                with: r#"{"from-first-request": true}"#,
+                picture: None,
+            },
+        ],
+    },
+    Shown {
+        name: "sliding-log",
+        bound: |it| it.units(formulas::sliding_log(it.n), "n"),
+        refusal: |_| "What was admitted in the last {period} leaves no room until the oldest is as old.",
+        rows: &[Row {
+            called: "sliding log",
+            with: "{}",
+            picture: Some("sliding_log"),
+        }],
+    },
+    Shown {
+        name: "sliding-buckets",
+        bound: |it| match it.has("strict") {
+            true => it.units(formulas::sliding_log(it.n), "n"),
+            false => {
+                let precision = (it.field)("precision").unwrap_or(1);
+                it.units(formulas::sliding_buckets(it.n, precision), "2n")
+            }
+        },
+        refusal: |_| "The sub-counters of the last period leave no room until the oldest is dropped.",
+        rows: &[
+            Row {
+                called: "sliding buckets",
+                with: "{}",
+                picture: Some("sliding_buckets"),
+            },
+            Row {
+                called: "… strict",
+                with: r#"{"strict": true}"#,
+                picture: None,
+            },
+        ],
+    },
+    Shown {
+        name: "sliding-window",
+        bound: |it| {
+            let most = formulas::sliding_window(it.n, it.period);
+            it.units(most, "n + ⌊n(P−2)/P⌋")
+        },
+        refusal: |_| "This window's count and the part of the previous one that still counts leave no room.",
+        rows: &[Row {
+            called: "sliding window",
+            with: "{}",
+            picture: Some("sliding_window"),
+        }],
+    },
+    Shown {
+        name: "leaky-bucket-queue",
+        bound: |it| {
+            let most = formulas::queue(it.n, it.period, 1, it.cost);
+            it.if_ticks_are_fine(it.in_a_period(most, Counts::Releases, "n + c − 1, as released"))
+        },
+        refusal: |_| "The queue is full; it moves on at {quota}.",
+        rows: &[Row {
+            called: "queue",
+            with: "{}",
+            picture: Some("leaky_bucket_queue"),
+        }],
+    },
+    Shown {
+        name: "min-interval",
+        bound: |it| {
+            let interval = (it.field)("interval").unwrap_or(1);
+            Printed {
+                most: Some(formulas::min_interval(interval, interval)),
+                span: interval,
+                counts: Some(Counts::Requests),
+                formula: "⌈P/d⌉ requests, and P is d here",
+            }
+        },
+        refusal: |_| "The last one was admitted less than {interval} ago.",
+        rows: &[Row {
+            called: "min interval, 100 ms",
+            with: "{}",
+            picture: Some("min_interval"),
+        }],
+    },
+    Shown {
+        name: "in-flight",
+        bound: |it| Printed {
+            most: (it.field)("requests"),
+            span: 0,
+            counts: None,
+            formula: "n at any instant",
+        },
+        refusal: |_| "All places are taken by requests that still run.",
+        rows: &[Row {
+            called: "4 in flight, 300 ms each",
+            with: "{}",
+            picture: Some("in_flight"),
+        }],
+    },
+];
+
 // The fixed window.
 
 #[derive(Debug, Clone)]

@@ -139,13 +139,10 @@ rules:
     assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
     let wrong = yaml.replace("100/s", "100/year");
     for (wrong, message) in [
-        (
-            &*wrong,
-            "rule 2 (`everything`): `quota`: \"100/year\" is not a quota",
-        ),
+        (&*wrong, "rule 2: `quota`: \"100/year\" is not a quota"),
         (&*wrong, "line 13"),
         (
-            "rules: []\nmatch: all\n",
+            &format!("{yaml}match: all\n"),
             "`match` must come before the rules",
         ),
     ] {
@@ -161,7 +158,7 @@ rules:
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "rule 1 (`a`): `name` is given twice at line 1 column 29"
+        "rule 1: `name` is given twice at line 1 column 33"
     );
 }
 

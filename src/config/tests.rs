@@ -3,11 +3,12 @@
 use std::{any::type_name, fs, path::Path};
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::{
-    algorithm::{self, InFlight},
-    config::algorithm::FromFields,
+use crate::algorithm::{
+    InFlight,
+    described::{Described, Field, Input},
+    every_rule,
 };
 
 const WRITE: &str = "TOLLGATE_WRITE_CHAPTER";
@@ -19,53 +20,44 @@ const HEAD: &str = "\
 |---|---|---|---|
 ";
 
-/// A value of this field, whatever the algorithm: the chapter shows it.
-fn example(field: &str) -> Value {
-    match field {
-        "quota" => json!("20/s"),
-        "burst" | "capacity" => json!(40),
-        "precision" => json!("100ms"),
-        "interval" => json!("500ms"),
-        "wait-at-most" => json!("5s"),
-        "requests" => json!(5),
-        "held-at-most" => json!("60s"),
-        "from-first-request" | "strict" => json!(true),
-        other => panic!("the chapter has no example of `{other}`"),
+/// The example of a field's value, as a file has it.
+fn example(field: &Field) -> Value {
+    match field.kind.input {
+        Input::Text => field.example.into(),
+        Input::Number | Input::Flag => field.example.parse().expect("a number or a flag"),
     }
 }
 
 /// Reads the algorithm from examples of these fields.
-fn read<R: DeserializeOwned>(fields: &[&str]) -> Result<R, String> {
-    let fields: Map<_, _> = fields
-        .iter()
-        .map(|field| ((*field).to_owned(), example(field)))
-        .collect();
-    serde_json::from_value(fields.into()).map_err(|error| error.to_string())
+fn read<R: DeserializeOwned>(fields: &[Field]) -> Result<R, String> {
+    let fields = fields.iter().map(|it| (it.name.to_owned(), example(it)));
+    serde_json::from_value(Map::from_iter(fields).into()).map_err(|error| error.to_string())
 }
 
-/// The row of an algorithm. A field is required if nothing is read without it.
-fn row<R: FromFields + DeserializeOwned>() -> String {
+/// The row of an algorithm.
+fn row<R: Described + DeserializeOwned>() -> String {
     // Without the modules before each name.
     let names = type_name::<R>().split_inclusive('<');
     let names = names.map(|name| name.rsplit("::").next().unwrap_or(name));
     let rust_type: String = names.collect();
-    let fields = &R::FIELDS[1..R::FIELDS.len() - 1];
-    let is_required = |field: &&str| {
-        let others: Vec<_> = fields.iter().copied().filter(|it| it != field).collect();
-        let Err(error) = read::<R>(&others) else {
-            return false;
-        };
-        assert!(error.contains(&format!("needs `{field}`")), "{error}");
-        true
-    };
-    let (required, optional): (Vec<_>, Vec<_>) = fields.iter().copied().partition(is_required);
-    for fields in [fields, &required] {
+    let fields = R::fields();
+    let (required, optional): (Vec<_>, Vec<_>) = fields.iter().partition(|it| it.default.is_none());
+    for fields in [&fields, &required] {
         read::<R>(fields).unwrap_or_else(|error| panic!("{rust_type} of {fields:?}: {error}"));
     }
-    let shown = |fields: &[&str]| {
+    for left_out in &required {
+        let others = fields.iter().filter(|it| it.name != left_out.name);
+        let error = read::<R>(&others.copied().collect::<Vec<_>>()).err();
+        let error = error.unwrap_or_else(|| panic!("{rust_type} without {left_out:?}"));
+        assert!(
+            error.contains(&format!("needs `{}`", left_out.name)),
+            "{error}"
+        );
+    }
+    let shown = |fields: &[Field]| {
         let each = fields
             .iter()
-            .map(|field| format!("`{field} = {}`", example(field)));
+            .map(|it| format!("`{} = {}`", it.name, example(it)));
         each.collect::<Vec<_>>().join(", ")
     };
     let cells = [
@@ -81,7 +73,7 @@ fn row<R: FromFields + DeserializeOwned>() -> String {
 fn table() -> String {
     let mut table = HEAD.to_owned();
     macro_rules! rows {
-        ($($kind:ident: $rule:ty),+ $(,)?) => {
+        ($($can:ident $kind:ident: $rule:ty),+ $(,)?) => {
             $(table += &row::<$rule>();)+
         };
     }

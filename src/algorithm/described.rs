@@ -1,0 +1,205 @@
+//! What a person who writes an algorithm down has to know of it: its name, its fields, and what is
+//! made of them. Files are read by it, and the page has it as its form.
+
+use std::{str::FromStr, time::Duration};
+
+use crate::{
+    error::ConfigError,
+    quota::{Quota, span_of_text},
+};
+
+/// An algorithm that is made from named fields.
+pub trait Described: Sized {
+    /// Its name in the field `algorithm`.
+    const NAME: &'static str;
+
+    /// Its fields beside `algorithm` and `name`. A field is called as the method or the argument of
+    /// the constructor.
+    fn fields() -> Vec<Field>;
+
+    /// Makes it from its fields.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a field, which it names.
+    fn build(given: &Given) -> Result<Self, String>;
+}
+
+/// A field of an algorithm.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands in it.
+    pub kind: Kind,
+    /// A value, as the docs show it.
+    pub example: &'static str,
+    /// What is the case without it; `None` if there is no algorithm without it.
+    pub default: Option<&'static str>,
+}
+
+impl Field {
+    /// A field without which there is no algorithm.
+    pub const fn needed(name: &'static str, kind: Kind, example: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            example,
+            default: None,
+        }
+    }
+
+    /// A field that may be left out.
+    pub const fn optional(
+        name: &'static str,
+        kind: Kind,
+        example: &'static str,
+        default: &'static str,
+    ) -> Self {
+        Self {
+            default: Some(default),
+            ..Self::needed(name, kind, example)
+        }
+    }
+}
+
+/// What stands in a field.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// How it is written.
+    pub input: Input,
+    /// The expected value, in words.
+    pub expected: &'static str,
+    /// What is wrong with this value.
+    pub check: fn(&str) -> Result<(), String>,
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input {
+    /// A text.
+    Text,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+}
+
+impl Kind {
+    /// Any text.
+    pub const TEXT: Self = Self {
+        input: Input::Text,
+        expected: "a text",
+        check: |_| Ok(()),
+    };
+
+    /// A quota.
+    pub const QUOTA: Self = Self {
+        expected: "a quota such as \"20/s\"",
+        check: |text| match text.parse::<Quota>() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+        ..Self::TEXT
+    };
+
+    /// A span of time.
+    pub const SPAN: Self = Self {
+        expected: "a span of time such as \"100ms\"",
+        check: |text| match text.parse::<SpanText>() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
+        ..Self::TEXT
+    };
+
+    /// A whole number.
+    pub const NUMBER: Self = Self {
+        input: Input::Number,
+        expected: "a whole number",
+        ..Self::TEXT
+    };
+
+    /// True or false.
+    pub const FLAG: Self = Self {
+        input: Input::Flag,
+        expected: "true or false",
+        ..Self::TEXT
+    };
+}
+
+/// The quota that most algorithms have.
+pub const QUOTA: Field = Field::needed("quota", Kind::QUOTA, "20/s");
+
+/// The most at once, of a bucket.
+pub const BURST: Field = Field::optional("burst", Kind::NUMBER, "40", "the quota's units");
+
+/// The fields that somebody has written down, each with its value as a text that was checked.
+#[derive(Debug, Clone, Default)]
+pub struct Given(pub Vec<(String, String)>);
+
+impl Given {
+    /// Whether this field is given.
+    pub fn has(&self, field: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == field)
+    }
+
+    /// The value of a field, if it is given.
+    pub fn get<T: FromStr>(&self, field: &str) -> Option<T> {
+        let given = self.0.iter().find(|(name, _)| name == field);
+        given.and_then(|(_, value)| value.parse().ok())
+    }
+
+    /// The value of a field that is needed.
+    pub(super) fn needed<T: FromStr>(&self, field: &str) -> Result<T, String> {
+        self.get(field)
+            .ok_or_else(|| format!("`{field}` is missing"))
+    }
+
+    /// What is made of this needed field.
+    pub(super) fn make<T: FromStr, R>(
+        &self,
+        field: &str,
+        make: impl FnOnce(T) -> Result<R, ConfigError>,
+    ) -> Result<R, String> {
+        make(self.needed(field)?).map_err(|error| in_field(field, &error))
+    }
+
+    /// The same rule with what an optional field says.
+    pub(super) fn set<T: FromStr, R>(
+        &self,
+        rule: R,
+        field: &str,
+        set: impl FnOnce(R, T) -> Result<R, ConfigError>,
+    ) -> Result<R, String> {
+        match self.get(field) {
+            Some(value) => set(rule, value).map_err(|error| in_field(field, &error)),
+            None => Ok(rule),
+        }
+    }
+
+    /// The same rule with the name that is given.
+    pub(super) fn name<R>(
+        &self,
+        rule: R,
+        named: impl FnOnce(R, String) -> Result<R, ConfigError>,
+    ) -> Result<R, String> {
+        self.set(rule, "name", named)
+    }
+}
+
+/// The error about the value of a field.
+pub(super) fn in_field(field: &str, error: &ConfigError) -> String {
+    format!("`{field}`: {error}")
+}
+
+/// A span of time that is written as a text such as `100ms`.
+pub(super) struct SpanText(pub(super) Duration);
+
+impl FromStr for SpanText {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        span_of_text(text).map(Self)
+    }
+}
