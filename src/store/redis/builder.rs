@@ -9,8 +9,8 @@ use super::{
     health::Health,
     in_flight::InFlightPlaces,
     scripts::ScriptCache,
-    servers::{RedisConnection, Servers},
-    usage::Counters,
+    servers::Servers,
+    settings::{RedisConnection, Settings},
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -197,15 +197,14 @@ impl RedisStoreBuilder {
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
         let prefix: Arc<str> = self.prefix.into();
+        let settings = Settings::of(&self.connection, self.max_unanswered, self.deadline);
         RedisStore {
             shared: Arc::new(Shared {
-                servers: Servers::new(&self.connection, self.max_unanswered, self.deadline),
+                servers: Arc::new(Servers::new(settings)),
                 key_start: format!("{prefix}:{VERSION}{tag}{{").into_bytes(),
                 digest_key: self.digest_key,
-                deadline: self.deadline,
                 clock: self.clock,
-                script_cache: ScriptCache::new(),
-                counters: Counters::default(),
+                script_cache: ScriptCache::default(),
                 health: Health::new(prefix),
                 in_flight: InFlightPlaces::default(),
             }),

@@ -50,10 +50,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// The misconfiguration behind an error without an answer, of any of the scripts.
     fn misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
-        let servers = &self.shared.servers;
         self.all.iter().find_map(|query| {
-            let node = || servers.server_of(servers.slot_of(&query.keys[0]));
-            (query.scripts.loadable.loads).misconfiguration(node, error)
+            let script = &query.scripts.loadable;
+            self.shared.misconfiguration(script, &query.keys[0], error)
         })
     }
 
@@ -61,7 +60,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
     /// later ones are not charged, and the charges of the others are taken back.
     async fn decide_in_rounds(self: &Arc<Self>, cost: u32) -> Result<Vec<Bytes>, StoreError> {
-        let deadline = Instant::now() + self.shared.deadline;
+        let deadline = Instant::now() + self.shared.deadline();
         let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
         if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.is_admitted()) {
@@ -89,7 +88,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             // Nobody waits any more: what is charged now would be charged for nothing.
             if Instant::now() >= deadline {
-                failed = Some(failure::timed_out(self.shared.deadline));
+                failed = Some(failure::timed_out(self.shared.deadline()));
                 break;
             }
             let answers = self.ask(in_round, (Op::Decide, Units::Cost(cost))).await;

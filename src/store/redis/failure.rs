@@ -1,7 +1,7 @@
 //! The kind of an error: Redis is unavailable, the operator has set something up wrongly, or a key
 //! has a value that no store wrote.
 
-use std::{fmt, time::Duration};
+use std::{error::Error as _, io, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -92,15 +92,17 @@ pub(super) fn redis_error(message: &str) -> StoreError {
 
 /// The node to which a cluster redirects a command, and whether the slot is still moving there
 /// (`ASK`). The message is like `MOVED 3999 127.0.0.1:6381`. Without a host, it is the sender's.
-pub(super) fn redirect(message: &str, sender: Option<&Server>) -> Option<(Server, bool)> {
+pub(super) fn redirect(message: &str, sender: &str) -> Option<(Server, bool)> {
     let mut words = message.split(' ');
     let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok()?;
-    let server = match host {
-        "" | "?" => Server::new(sender?.host.clone(), port),
-        host => Server::new(host.to_owned(), port),
+    let host = if ["", "?"].contains(&host) {
+        sender
+    } else {
+        host
     };
+    let server = Server::new(host.to_owned(), port);
     match code {
         "MOVED" => Some((server, false)),
         "ASK" => Some((server, true)),
@@ -110,7 +112,11 @@ pub(super) fn redirect(message: &str, sender: Option<&Server>) -> Option<(Server
 
 /// The connection was lost, or could not be made.
 pub(super) fn no_connection(error: &Error) -> StoreError {
-    StoreError::new(kind(error), format!("no connection to Redis: {error}"))
+    let message = format!("no connection to Redis: {error}");
+    StoreError::new(
+        kind(error),
+        io::Error::new(io::ErrorKind::NotConnected, message),
+    )
 }
 
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
@@ -130,31 +136,35 @@ pub(super) fn client_error(error: Error, time: Duration) -> StoreError {
     }
 }
 
-/// There is a connection, but no answer.
-#[derive(Debug)]
-struct Unanswered(String);
-
-impl fmt::Display for Unanswered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unanswered {}
-
-/// There is a connection, but no answer in time, or so many are missing that none is waited for.
-pub(super) fn unanswered(message: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
-}
-
 /// No answer came in time.
 pub(super) fn timed_out(deadline: Duration) -> StoreError {
-    unanswered(format!("no answer in {deadline:?}"))
+    let message = format!("no answer in {deadline:?}");
+    unavailable(io::Error::new(io::ErrorKind::TimedOut, message))
+}
+
+/// There is a connection, but it takes no more commands.
+pub(super) fn not_sent(message: &str) -> StoreError {
+    unavailable(io::Error::new(io::ErrorKind::WouldBlock, message))
 }
 
 /// Whether the error says only that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
+    matches!(
+        io_kind(error),
+        Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+    )
+}
+
+/// Whether Redis was not asked at all.
+pub(super) fn is_unsent(error: &StoreError) -> bool {
+    matches!(
+        io_kind(error),
+        Some(io::ErrorKind::NotConnected | io::ErrorKind::WouldBlock)
+    )
+}
+
+fn io_kind(error: &StoreError) -> Option<io::ErrorKind> {
+    Some(error.source()?.downcast_ref::<io::Error>()?.kind())
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
@@ -176,8 +186,8 @@ pub(super) fn runtime_ends() -> StoreError {
 }
 
 /// Another reason why Redis cannot be asked for now.
-pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, message.into())
+pub(super) fn unavailable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, why)
 }
 
 pub(super) fn unreadable() -> StoreError {
@@ -355,8 +365,7 @@ mod tests {
 
     #[test]
     fn only_moved_and_ask_with_an_address_redirect_a_command() {
-        let sender = Server::from(("10.0.0.9", 6_380));
-        let read = |text: &str| redirect(text, Some(&sender));
+        let read = |text: &str| redirect(text, "10.0.0.9");
         let server = |host: &str, port: u16| Server::new(host.to_owned(), port);
         assert_eq!(
             read("MOVED 3999 127.0.0.1:6381"),
@@ -368,7 +377,6 @@ mod tests {
         );
         for unnamed in ["MOVED 1 :6382", "MOVED 1 ?:6382"] {
             assert_eq!(read(unnamed), Some((server("10.0.0.9", 6_382), false)));
-            assert_eq!(redirect(unnamed, None), None);
         }
         for other in [
             "",

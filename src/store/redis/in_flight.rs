@@ -178,7 +178,7 @@ impl Shared {
                 return;
             }
             Ok(_) => false,
-            Err(error) => error.kind() == StoreErrorKind::Unavailable,
+            Err(error) => error.kind() == StoreErrorKind::Unavailable && !failure::is_unsent(error),
         };
         bucket.running = bucket.running.saturating_sub(1);
         if is_unknown || bucket.renewed > place.number as u64 {
@@ -269,7 +269,7 @@ impl Shared {
                 shared: Arc::clone(self),
                 query: bucket.query.clone(),
             };
-            let timeout = self.deadline.max(bucket.every.min(LATE_TIMEOUT));
+            let timeout = self.deadline().max(bucket.every.min(LATE_TIMEOUT));
             tokio::spawn(renewal.send(timeout));
         }
     }

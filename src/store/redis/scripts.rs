@@ -2,43 +2,46 @@
 
 use std::{
     any::TypeId,
-    hash::{DefaultHasher, Hash, Hasher},
+    collections::HashMap,
     sync::{
-        Arc,
-        atomic::{AtomicU16, Ordering::Relaxed},
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
 
-use fred::prelude::Value;
+use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-use crate::{
-    algorithm::{Member, Script, Scripted},
-    store::append_only::AppendOnlyMap,
-};
+use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
-    loads::Loads,
+    lock,
     script::{fits_one_script, text},
 };
 
+/// For this long after a script's first call, or until it has run once, a call without an answer
+/// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
+const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
+
 /// The script of a type of algorithm.
-pub struct Scripts {
-    number: u16,
+pub(super) struct Scripts {
+    limit: TypeId,
     pub(super) script: Script,
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
     pub(super) lists: usize,
-    pub(super) loadable: Loadable,
+    pub(super) loadable: Arc<Loadable>,
 }
 
 /// A script, and the SHA-1 sum by which Redis runs it.
-#[derive(Clone)]
 pub(super) struct Loadable {
-    pub(super) text: String,
-    /// In hexadecimal digits; cloning allocates nothing.
-    pub(super) sha1: Value,
-    pub(super) loads: Arc<Loads>,
+    pub(super) text: Bytes,
+    /// In hexadecimal digits.
+    pub(super) sha1: Bytes,
+    first_called: OnceLock<Instant>,
+    /// Whether Redis has ever run it.
+    has_run: AtomicBool,
 }
 
 impl Loadable {
@@ -47,24 +50,41 @@ impl Loadable {
         let sha1 = Sha1::digest(text.as_bytes());
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
-            sha1: Value::from(digits),
-            text,
-            loads: Arc::default(),
+            sha1: Bytes::from(digits),
+            text: text.into(),
+            first_called: OnceLock::new(),
+            has_run: AtomicBool::new(false),
         }
+    }
+
+    /// It is called, whether or not the call is sent; only the first call counts.
+    pub(super) fn note_call(&self) {
+        self.first_called.get_or_init(Instant::now);
+    }
+
+    pub(super) fn note_run(&self) {
+        self.has_run.store(true, Relaxed);
+    }
+
+    /// Whether it was called first a moment ago, and has not run yet.
+    pub(super) fn is_untried(&self) -> bool {
+        let first_called = self.first_called.get();
+        !self.has_run.load(Relaxed)
+            && first_called.is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN)
     }
 }
 
 impl Scripts {
-    fn of<A: Scripted>(number: u16) -> Self {
+    fn of<A: Scripted>() -> Self {
         let script = A::script();
         let layouts: Vec<_> = script.members().iter().map(Member::layout).collect();
         Self {
-            number,
+            limit: TypeId::of::<A>(),
             layout: layouts.join("+"),
             lists: (script.members().iter())
                 .filter(|member| member.told.is_some())
                 .count(),
-            loadable: Loadable::new(std::slice::from_ref(&script)),
+            loadable: Arc::new(Loadable::new(std::slice::from_ref(&script))),
             script,
         }
     }
@@ -74,58 +94,32 @@ impl Scripts {
     }
 }
 
-/// How many limits one script can be about.
-const MAX_LIMITS: usize = 16;
-
-/// The numbers of the scripts of several limits, and then zeros.
-type Several = [u16; MAX_LIMITS];
-
 /// The scripts of limits, each made once.
-pub struct ScriptCache {
-    of_limits: AppendOnlyMap<TypeId, Arc<Scripts>>,
+#[derive(Default)]
+pub(super) struct ScriptCache {
+    of_limits: Mutex<HashMap<TypeId, Arc<Scripts>>>,
     /// Those about several keys in one slot. None if it would be too long.
-    of_several: AppendOnlyMap<Several, Option<Loadable>>,
-    count: AtomicU16,
+    of_several: Mutex<HashMap<Vec<TypeId>, Option<Arc<Loadable>>>>,
 }
 
 impl ScriptCache {
-    pub(super) fn new() -> Self {
-        Self {
-            of_limits: AppendOnlyMap::new(),
-            of_several: AppendOnlyMap::new(),
-            count: AtomicU16::new(0),
-        }
-    }
-
-    pub(super) fn scripts<A: Scripted>(&self) -> &Arc<Scripts> {
-        let limit = TypeId::of::<A>();
-        self.of_limits.get_or_add((limit, hash_of(&limit)), || {
-            Arc::new(Scripts::of::<A>(1 + self.count.fetch_add(1, Relaxed)))
-        })
+    pub(super) fn scripts<A: Scripted>(&self) -> Arc<Scripts> {
+        let mut of_limits = lock(&self.of_limits);
+        let scripts = of_limits.entry(TypeId::of::<A>());
+        Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of::<A>())))
     }
 
     /// The script about these limits, in the order of their keys.
     pub(super) fn script_of_several<'s>(
         &self,
         all: impl Iterator<Item = &'s Scripts> + Clone,
-    ) -> Option<&Loadable> {
-        let mut several = Several::default();
-        for (at, scripts) in all.clone().enumerate() {
-            *several.get_mut(at)? = scripts.number;
-        }
+    ) -> Option<Arc<Loadable>> {
+        let mut of_several = lock(&self.of_several);
+        let several = of_several.entry(all.clone().map(|one| one.limit).collect());
         let make = || {
-            let limits: Vec<_> = all.clone().map(|it| it.script.clone()).collect();
-            fits_one_script(&limits).then(|| Loadable::new(&limits))
+            let limits: Vec<_> = all.map(|one| one.script.clone()).collect();
+            fits_one_script(&limits).then(|| Arc::new(Loadable::new(&limits)))
         };
-        (self
-            .of_several
-            .get_or_add((several, hash_of(&several)), make))
-        .as_ref()
+        several.or_insert_with(make).clone()
     }
-}
-
-fn hash_of(key: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
 }
