@@ -52,7 +52,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     fn misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
         self.all.iter().find_map(|query| {
             let script = &query.scripts.loadable;
-            self.shared.misconfiguration(script, &query.keys[0], error)
+            let slot = self.shared.servers.slot_of(&query.keys[0]);
+            self.shared.misconfiguration(script, slot, error)
         })
     }
 
@@ -149,7 +150,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 reply::value_of(&scripts.script, &charge),
             ]
         };
-        let run = |arguments| self.shared.run(&scripts.loadable, keys.clone(), arguments);
+        let run = |arguments| {
+            let script = Some(&*scripts.loadable);
+            self.shared.run(script, keys.clone(), arguments, None)
+        };
         let _ = run(arguments).await;
         if scripts.has(|member| member.in_flight) {
             let ended = KeyQuery {
@@ -178,8 +182,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let arguments = vec![self.shared.arguments([&self.all[at]], call)];
             let asked = tokio::spawn(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
-                let answer = all.shared.run(&scripts.loadable, keys.clone(), arguments);
-                answer.await
+                let script = Some(&*scripts.loadable);
+                all.shared.run(script, keys.clone(), arguments, None).await
             });
             (at, asked)
         };

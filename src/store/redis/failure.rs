@@ -13,30 +13,23 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::script::UNREADABLE;
 
-/// Redis is unavailable for now.
-const UNAVAILABLE: &[&str] = &[
-    "BUSY",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOREPLICAS",
-    READONLY,
-    "OOM",
-    "TRYAGAIN",
-    "UNKILLABLE",
-];
-
 /// A primary that became a replica.
 pub(super) const READONLY: &str = "READONLY";
 
 pub(super) const NOSCRIPT: &str = "NOSCRIPT";
 
-/// The key has a value that no store wrote.
-const FOREIGN: &[&str] = &["WRONGTYPE", UNREADABLE];
-
-/// The user, the password or the rights are wrong.
-const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
+/// What an error with this code means; `None` if it is not known.
+fn kind_of(code: &str) -> Option<StoreErrorKind> {
+    match code {
+        "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS" | "OOM"
+        | "TRYAGAIN" | "UNKILLABLE" | READONLY => Some(StoreErrorKind::Unavailable),
+        // The key has a value that no store wrote.
+        "WRONGTYPE" | UNREADABLE => Some(StoreErrorKind::InvalidInput),
+        // The user, the password or the rights are wrong.
+        "NOAUTH" | "NOPERM" | "WRONGPASS" => Some(StoreErrorKind::Misconfigured),
+        _ => None,
+    }
+}
 
 /// The reply, or the message of an error.
 pub(super) fn reply_or_error(frame: Resp3Frame) -> Result<Bytes, String> {
@@ -66,8 +59,7 @@ pub(super) fn code(message: &str) -> &str {
     let mut before = code;
     for word in words {
         let inner = word.trim_start_matches('-');
-        let is_known = UNAVAILABLE.contains(&inner) || FOREIGN.contains(&inner);
-        if is_known && before.ends_with(':') {
+        if kind_of(inner).is_some() && before.ends_with(':') {
             return inner;
         }
         before = word;
@@ -77,16 +69,9 @@ pub(super) fn code(message: &str) -> &str {
 
 /// The error of a call that Redis answered with an error.
 pub(super) fn redis_error(message: &str) -> StoreError {
-    let code = code(message);
-    let kind = if UNAVAILABLE.contains(&code) {
-        StoreErrorKind::Unavailable
-    } else if FOREIGN.contains(&code) {
-        StoreErrorKind::InvalidInput
-    } else {
-        // A missing right, a wrong password, an unknown command, a node of a cluster that the
-        // client takes for a single server: none of these goes away by itself.
-        StoreErrorKind::Misconfigured
-    };
+    // An unknown command, or a node of a cluster that the client takes for a single server, say: what
+    // is not known does not go away by itself.
+    let kind = kind_of(code(message)).unwrap_or(StoreErrorKind::Misconfigured);
     StoreError::new(kind, message)
 }
 
@@ -168,9 +153,10 @@ fn io_kind(error: &StoreError) -> Option<io::ErrorKind> {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
-    let is_rejected = REJECTED.contains(&code(error.details()));
     match error.kind() {
-        _ if is_rejected => StoreErrorKind::Misconfigured,
+        _ if kind_of(code(error.details())) == Some(StoreErrorKind::Misconfigured) => {
+            StoreErrorKind::Misconfigured
+        }
         ErrorKind::Auth
         | ErrorKind::Config
         | ErrorKind::InvalidArgument

@@ -285,8 +285,9 @@ impl Renewal {
     async fn send(self, timeout: Duration) {
         let (shared, KeyQuery { scripts, keys, .. }) = (&self.shared, &self.query);
         let arguments = shared.arguments([&self.query], (Op::Change, Units::InFlight(0)));
-        let command = shared.command(Some(&scripts.loadable), keys.clone(), vec![arguments]);
-        let renewed = shared.execute(&command.late(timeout)).await;
+        let (script, arguments) = (&scripts.loadable, vec![arguments]);
+        let renewing = shared.run(Some(script), keys.clone(), arguments, Some(timeout));
+        let renewed = renewing.await;
         shared.health.record(&renewed, [&keys[0]]);
     }
 }

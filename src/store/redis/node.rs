@@ -26,8 +26,10 @@ use super::{
 pub(super) struct Node {
     /// Its name or address; that of any sentinel, behind Sentinel.
     pub(super) host: String,
-    connections: Box<[Connection]>,
+    connections: Box<[Arc<Connection>]>,
     next: AtomicUsize,
+    /// The tasks of the connections.
+    keepers: Mutex<JoinSet<()>>,
     pub(super) loads: Arc<Loads>,
 }
 
@@ -38,18 +40,18 @@ impl Node {
             .first()
             .map(|server| server.host.to_string());
         let (settings, events) = (Arc::new(settings), Arc::<Events>::default());
-        let connection = |_| Connection {
-            kept: Arc::new(Kept {
+        let connection = |_| {
+            Arc::new(Connection {
                 settings: Arc::clone(&settings),
                 events: Arc::clone(&events),
                 state: watch::Sender::new(None),
-            }),
-            keeper: Mutex::default(),
+            })
         };
         Self {
             host: host.unwrap_or_default(),
             connections: (0..settings.connections.max(1)).map(connection).collect(),
             next: AtomicUsize::new(0),
+            keepers: Mutex::default(),
             loads: Arc::default(),
         }
     }
@@ -62,7 +64,8 @@ impl Node {
             if let Some(link) = self.known_link(is_late) {
                 return link;
             }
-            let mut first = self.connections[0].kept.state.subscribe();
+            self.start_keepers();
+            let mut first = self.connections[0].state.subscribe();
             let _ = first.wait_for(Option::is_some).await;
         }
     }
@@ -73,13 +76,10 @@ impl Node {
         let (before, after) = self.connections.split_at(turn);
         let mut second_best = None;
         for connection in after.iter().chain(before) {
-            let link = match connection.state() {
+            let link = match connection.state.borrow().clone() {
                 Some(Ok(link)) => link.outage(is_late).map_or(Ok(link), Err),
                 Some(Err(error)) => Err(error),
-                None => {
-                    connection.start_keeper();
-                    continue;
-                }
+                None => continue,
             };
             match (link, &second_best) {
                 (Ok(link), _) if !link.is_suspect() => return Some(Ok(link)),
@@ -89,19 +89,25 @@ impl Node {
         }
         second_best
     }
+
+    /// Starts the tasks that connect and reconnect, unless they run.
+    fn start_keepers(&self) {
+        let mut keepers = lock(&self.keepers);
+        while keepers.try_join_next().is_some() {}
+        if keepers.is_empty() {
+            for connection in &self.connections {
+                keepers.spawn(Arc::clone(connection).keep_connected());
+            }
+        }
+    }
 }
 
 /// What is known of a connection: that it is up, or why it is not; nothing, before the first
 /// attempt to connect has ended.
 type State = Option<Result<Arc<Link>, StoreError>>;
 
-/// A connection, and the task that replaces it when it is lost or hung.
+/// A connection, which is replaced when it is lost or hung.
 struct Connection {
-    kept: Arc<Kept>,
-    keeper: Mutex<JoinSet<()>>,
-}
-
-struct Kept {
     settings: Arc<Settings>,
     events: Arc<Events>,
     state: watch::Sender<State>,
@@ -116,23 +122,8 @@ struct Events {
     stops: Throttle,
 }
 
-impl Connection {
-    fn state(&self) -> State {
-        self.kept.state.borrow().clone()
-    }
-
-    /// Starts the task that connects and reconnects, unless it runs.
-    fn start_keeper(&self) {
-        let mut keeper = lock(&self.keeper);
-        while keeper.try_join_next().is_some() {}
-        if keeper.is_empty() {
-            keeper.spawn(Arc::clone(&self.kept).keep_connected());
-        }
-    }
-}
-
 /// Sets the state back when the task ends, as it does with its runtime.
-struct KeeperGuard<'a>(&'a Kept);
+struct KeeperGuard<'a>(&'a Connection);
 
 impl Drop for KeeperGuard<'_> {
     fn drop(&mut self) {
@@ -140,7 +131,7 @@ impl Drop for KeeperGuard<'_> {
     }
 }
 
-impl Kept {
+impl Connection {
     /// Connects, and connects again whenever the connection is lost or hung, for ever.
     async fn keep_connected(self: Arc<Self>) {
         let _guard = KeeperGuard(&self);

@@ -84,7 +84,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 .arguments(&self.all, (op, Units::Cost(ask.cost())));
             let keys = self.all.iter().flat_map(|query| &query.keys);
             let keys = keys.cloned().collect();
-            let answer = self.shared.run(&script, keys, vec![arguments]);
+            let answer = self.shared.run(Some(&script), keys, vec![arguments], None);
             return Ok(vec![answer.await?]);
         }
         self.decide_across_slots(op, ask.cost()).await
@@ -141,8 +141,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Change::Reset => Some(Box::pin(async move {
                 for query in self.all {
-                    let delete = self.shared.command(None, query.keys, Vec::new());
-                    let deleted = self.shared.execute(&delete).await;
+                    let deleted = self.shared.run(None, query.keys, Vec::new(), None).await;
                     self.shared.health.record(&deleted, []);
                     deleted?;
                 }
@@ -240,9 +239,8 @@ impl Shared {
         let shared = Arc::clone(self);
         let sending = runtime.spawn(async move {
             let key = keys[0].clone();
-            let command = shared.command(Some(&scripts.loadable), keys, arguments);
-            let timeout = shared.deadline().max(LATE_TIMEOUT);
-            let written = shared.execute(&command.late(timeout)).await;
+            let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));
+            let written = shared.run(Some(script), keys, arguments, Some(late)).await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         });

@@ -29,69 +29,7 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout of a command that nobody waits for.
 pub(super) const LATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A command about keys of one slot.
-pub(super) struct Command<'a> {
-    /// The script to run; `None` deletes the keys.
-    script: Option<&'a Loadable>,
-    keys: Vec<Bytes>,
-    arguments: Vec<Bytes>,
-    /// How long its answer is waited for.
-    timeout: Duration,
-    /// Whether nobody waits for it. Then it is also sent to a server that misses deadlines.
-    is_late: bool,
-}
-
-impl Command<'_> {
-    /// The same, though no request waits for its answer, which may take this long.
-    pub(super) fn late(self, timeout: Duration) -> Self {
-        Self {
-            timeout,
-            is_late: true,
-            ..self
-        }
-    }
-
-    /// The command's name and arguments. Mostly they are needed once.
-    fn words(&self) -> (&'static str, Vec<Value>) {
-        let mut words = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
-        if let Some(script) = self.script {
-            words.push(Value::Bytes(script.sha1.clone()));
-            words.push(Value::from(self.keys.len() as i64));
-        }
-        let texts = self.keys.iter().chain(&self.arguments);
-        words.extend(texts.cloned().map(Value::Bytes));
-        (self.script.map_or("DEL", |_| "EVALSHA"), words)
-    }
-}
-
 impl Shared {
-    /// A call of the script, or with none a deletion of the keys. It has the store's deadline.
-    pub(super) fn command<'a>(
-        &self,
-        script: Option<&'a Loadable>,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-    ) -> Command<'a> {
-        Command {
-            script,
-            keys,
-            arguments,
-            timeout: self.deadline(),
-            is_late: false,
-        }
-    }
-
-    /// Runs the script; if Redis does not have it, it is loaded first.
-    pub(super) async fn run(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-    ) -> Result<Bytes, StoreError> {
-        let command = self.command(Some(script), keys, arguments);
-        self.execute(&command).await
-    }
-
     pub(super) fn deadline(&self) -> Duration {
         self.servers.settings.deadline
     }
@@ -119,40 +57,51 @@ impl Shared {
         })
     }
 
-    /// Sends the command, and sends it again if it was redirected or its script had to be loaded.
-    pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
-        if let Some(script) = command.script {
-            script.note_call();
+    /// Runs the script, or with none deletes the keys. It is sent again if it was redirected or its
+    /// script had to be loaded.
+    ///
+    /// It has the store's deadline, or if no request waits for the answer a `late` one: then it is
+    /// also sent to a server that misses deadlines.
+    pub(super) async fn run(
+        &self,
+        script: Option<&Loadable>,
+        keys: Vec<Bytes>,
+        arguments: Vec<Bytes>,
+        late: Option<Duration>,
+    ) -> Result<Bytes, StoreError> {
+        let slot = self.servers.slot_of(&keys[0]);
+        let mut words = Vec::with_capacity(2 + keys.len() + arguments.len());
+        if let Some(script) = script {
+            words.push(Value::Bytes(script.sha1.clone()));
+            words.push(Value::from(keys.len() as i64));
         }
-        let key = &command.keys[0];
-        let answer = self.answer(command, self.servers.slot_of(key)).await;
-        match (&answer, command.script) {
-            (Ok(_), Some(script)) => script.note_run(),
-            (Ok(_), None) => {}
-            (Err(error), script) => {
-                if error.kind() != StoreErrorKind::InvalidInput {
-                    self.servers.refresh();
-                }
-                let misconfiguration =
-                    script.and_then(|script| self.misconfiguration(script, key, error));
-                return misconfiguration.map_or(answer, Err);
+        words.extend(keys.into_iter().chain(arguments).map(Value::Bytes));
+        let answer = self.answer(script, &words, (slot, late)).await;
+        let Err(error) = &answer else {
+            if let Some(script) = script {
+                script.note_run();
             }
+            return answer;
+        };
+        if error.kind() != StoreErrorKind::InvalidInput {
+            self.servers.refresh();
         }
-        answer
+        let known = script.and_then(|script| self.misconfiguration(script, slot, error));
+        known.map_or(answer, Err)
     }
 
-    /// The misconfiguration behind a missing answer of a script about this key: one that the node
+    /// The misconfiguration behind a missing answer of a script about this slot: one that the node
     /// has reported recently, or that the script has not run yet.
     pub(super) fn misconfiguration(
         &self,
         script: &Loadable,
-        key: &[u8],
+        slot: u16,
         error: &StoreError,
     ) -> Option<StoreError> {
         if error.kind() != StoreErrorKind::Unavailable {
             return None;
         }
-        let node = self.servers.known_node_of(self.servers.slot_of(key));
+        let node = self.servers.known_node_of(slot);
         let known = node.and_then(|node| node.ok()?.loads.misconfiguration());
         let message = match known {
             Some(known) => format!("no answer, and a moment ago: {known}"),
@@ -170,23 +119,29 @@ impl Shared {
     /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
     /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
     /// take a tenth of the requests that one connection can carry.
-    async fn answer(&self, command: &Command<'_>, slot: u16) -> Result<Bytes, StoreError> {
-        let deadline = Instant::now() + command.timeout;
+    async fn answer(
+        &self,
+        script: Option<&Loadable>,
+        words: &[Value],
+        (slot, late): (u16, Option<Duration>),
+    ) -> Result<Bytes, StoreError> {
+        let deadline = Instant::now() + late.unwrap_or(self.deadline());
         let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let link = self.until(deadline, node.link(command.is_late)).await?;
+            let link = self.until(deadline, node.link(late.is_some())).await?;
             let sent_at = Instant::now();
             let timeout = deadline.saturating_duration_since(sent_at);
-            let frame = link.send(command.words(), is_asking, timeout).await?;
+            let command = (script.map_or("DEL", |_| "EVALSHA"), words.to_vec());
+            let frame = link.send(command, is_asking, timeout).await?;
             let message = match failure::reply_or_error(frame) {
                 Ok(reply) => return Ok(reply),
                 Err(message) => message,
             };
-            let failed = match (failure::redirect(&message, &node.host), command.script) {
+            let failed = match (failure::redirect(&message, &node.host), script) {
                 (Some((server, is_moving)), _) => {
                     (node, is_asking) = (self.servers.redirected(&server)?, is_moving);
                     failure::unavailable(

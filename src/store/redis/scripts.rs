@@ -4,7 +4,7 @@ use std::{
     any::TypeId,
     collections::HashMap,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -20,7 +20,7 @@ use super::{
     script::{fits_one_script, text},
 };
 
-/// For this long after a script's first call, or until it has run once, a call without an answer
+/// For this long after a script's first use, or until it has run once, a call without an answer
 /// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
 const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,8 @@ pub(super) struct Loadable {
     pub(super) text: Bytes,
     /// In hexadecimal digits.
     pub(super) sha1: Bytes,
-    first_called: OnceLock<Instant>,
+    /// When it was first used.
+    made_at: Instant,
     /// Whether Redis has ever run it.
     has_run: AtomicBool,
 }
@@ -52,25 +53,18 @@ impl Loadable {
         Self {
             sha1: Bytes::from(digits),
             text: text.into(),
-            first_called: OnceLock::new(),
+            made_at: Instant::now(),
             has_run: AtomicBool::new(false),
         }
-    }
-
-    /// It is called, whether or not the call is sent; only the first call counts.
-    pub(super) fn note_call(&self) {
-        self.first_called.get_or_init(Instant::now);
     }
 
     pub(super) fn note_run(&self) {
         self.has_run.store(true, Relaxed);
     }
 
-    /// Whether it was called first a moment ago, and has not run yet.
+    /// Whether it was first used a moment ago, and has not run yet.
     pub(super) fn is_untried(&self) -> bool {
-        let first_called = self.first_called.get();
-        !self.has_run.load(Relaxed)
-            && first_called.is_some_and(|at| at.elapsed() < FIRST_RUN_WITHIN)
+        !self.has_run.load(Relaxed) && self.made_at.elapsed() < FIRST_RUN_WITHIN
     }
 }
 

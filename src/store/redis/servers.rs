@@ -135,16 +135,11 @@ impl Servers {
                 drop(gone);
                 self.slots.send_replace(Some(Ok(slots)));
             }
-            Err(error) => {
-                self.slots.send_if_modified(|slots| {
-                    // Slots that were known before are better than none.
-                    let is_known = matches!(slots, Some(Ok(_)));
-                    if !is_known {
-                        *slots = Some(Err(error));
-                    }
-                    !is_known
-                });
+            // Slots that were known before are better than none.
+            Err(error) if !matches!(&*self.slots.borrow(), Some(Ok(_))) => {
+                self.slots.send_replace(Some(Err(error)));
             }
+            Err(_) => {}
         }
     }
 
