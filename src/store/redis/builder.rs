@@ -139,12 +139,9 @@ impl RedisStoreBuilder {
     /// # Ok::<(), fred::error::Error>(())
     /// ```
     pub fn try_build(self) -> Result<RedisStore, ConfigError> {
-        if !is_plain(&self.prefix) {
-            let prefix = self.prefix;
-            return Err(ConfigError::InvalidKeyPrefix { prefix });
-        }
-        if let Some(tag) = self.hash_tag.clone().filter(|tag| !is_plain(tag)) {
-            return Err(ConfigError::InvalidHashTag { tag });
+        check("key prefix", &self.prefix)?;
+        if let Some(tag) = &self.hash_tag {
+            check("hash tag", tag)?;
         }
         if self.deadline < MIN_DEADLINE {
             return Err(ConfigError::DeadlineTooShort {
@@ -174,9 +171,15 @@ impl RedisStoreBuilder {
 }
 
 /// Whether it can stand in a key without escapes.
-fn is_plain(text: &str) -> bool {
+fn check(what: &'static str, text: &str) -> Result<(), ConfigError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    !text.is_empty() && text.len() <= MAX_PREFIX_BYTES && text.bytes().all(allowed)
+    match (1..=MAX_PREFIX_BYTES).contains(&text.len()) && text.bytes().all(allowed) {
+        true => Ok(()),
+        false => Err(ConfigError::InvalidKeyText {
+            what,
+            text: text.to_owned(),
+        }),
+    }
 }
 
 impl fmt::Debug for RedisStoreBuilder {
