@@ -78,12 +78,7 @@ pub enum ConfigError {
         new: String,
     },
     /// A deadline too short for any remote store.
-    DeadlineTooShort {
-        /// What was asked for.
-        deadline: Duration,
-        /// The shortest deadline allowed.
-        min: Duration,
-    },
+    DeadlineTooShort(Duration),
     /// A remote store whose `max_unanswered` is 0.
     NoDecisionMayWait,
     /// A local store whose `max_keys` is 0.
@@ -158,8 +153,8 @@ impl fmt::Display for ConfigError {
                 f,
                 "the limit {old:?} cannot be replaced by {new:?}, which is another policy: give both the same name"
             ),
-            Self::DeadlineTooShort { deadline, min } => {
-                write!(f, "the deadline {deadline:?} is shorter than {min:?}")
+            Self::DeadlineTooShort(deadline) => {
+                write!(f, "the deadline {deadline:?} is shorter than 1ms")
             }
             Self::NoDecisionMayWait => {
                 f.write_str("max_unanswered is 0: no decision could be sent")

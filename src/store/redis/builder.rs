@@ -144,10 +144,7 @@ impl RedisStoreBuilder {
             check("hash tag", tag)?;
         }
         if self.deadline < MIN_DEADLINE {
-            return Err(ConfigError::DeadlineTooShort {
-                deadline: self.deadline,
-                min: MIN_DEADLINE,
-            });
+            return Err(ConfigError::DeadlineTooShort(self.deadline));
         }
         if self.max_unanswered == 0 {
             return Err(ConfigError::NoDecisionMayWait);
@@ -155,15 +152,14 @@ impl RedisStoreBuilder {
         // A cluster takes the slot from the text between the first `{` and the next `}`.
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
-        let prefix: Arc<str> = self.prefix.into();
         let settings = Settings::of(&self.connection, self.max_unanswered, self.deadline);
         let shared = Arc::new(Shared {
             servers: Arc::new(Servers::new(settings)),
-            key_start: format!("{prefix}:{VERSION}{tag}{{").into_bytes(),
+            key_start: format!("{}:{VERSION}{tag}{{", self.prefix).into_bytes(),
             digest_key: self.digest_key,
             clock: self.clock,
             script_cache: ScriptCache::default(),
-            health: Health::new(prefix),
+            health: Health::new(self.prefix),
             in_flight: InFlightPlaces::default(),
         });
         Ok(RedisStore { shared })

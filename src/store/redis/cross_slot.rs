@@ -44,7 +44,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if op == Op::Look {
             return self.ask_each((op, Units::Cost(cost))).await;
         }
-        let decided = self.shared.in_time(self.decide_in_rounds(cost)).await;
+        let deadline = Instant::now() + self.shared.deadline();
+        let deciding = self.decide_in_rounds(cost, deadline);
+        let decided = self.shared.until(deadline, deciding).await;
         decided.map_err(|error| self.misconfiguration(&error).unwrap_or(error))
     }
 
@@ -60,8 +62,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// Peeks at all keys, and charges them if all admit: first those that are held, then those that
     /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
     /// later ones are not charged, and the charges of the others are taken back.
-    async fn decide_in_rounds(self: &Arc<Self>, cost: u32) -> Result<Vec<Bytes>, StoreError> {
-        let deadline = Instant::now() + self.shared.deadline();
+    async fn decide_in_rounds(
+        self: &Arc<Self>,
+        cost: u32,
+        deadline: Instant,
+    ) -> Result<Vec<Bytes>, StoreError> {
         let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
         if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.is_admitted()) {

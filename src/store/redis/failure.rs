@@ -97,11 +97,7 @@ pub(super) fn redirect(message: &str, sender: &str) -> Option<(Server, bool)> {
 
 /// The connection was lost, or could not be made.
 pub(super) fn no_connection(error: &Error) -> StoreError {
-    let message = format!("no connection to Redis: {error}");
-    StoreError::new(
-        kind(error),
-        io::Error::new(io::ErrorKind::NotConnected, message),
-    )
+    StoreError::new(kind(error), format!("no connection to Redis: {error}"))
 }
 
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
@@ -123,45 +119,29 @@ pub(super) fn client_error(error: Error, time: Duration) -> StoreError {
 
 /// No answer came in time.
 pub(super) fn timed_out(deadline: Duration) -> StoreError {
-    let message = format!("no answer in {deadline:?}");
-    unavailable(io::Error::new(io::ErrorKind::TimedOut, message))
+    unanswered(format!("no answer in {deadline:?}"))
 }
 
-/// There is a connection, but it takes no more commands.
-pub(super) fn not_sent(message: &str) -> StoreError {
-    unavailable(io::Error::new(io::ErrorKind::WouldBlock, message))
+/// There is a connection, but no answer in time, or so many are missing that none is waited for.
+pub(super) fn unanswered(message: impl Into<String>) -> StoreError {
+    unavailable(io::Error::new(io::ErrorKind::TimedOut, message.into()))
 }
 
 /// Whether the error says only that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
-    matches!(
-        io_kind(error),
-        Some(io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
-    )
-}
-
-/// Whether Redis was not asked at all.
-pub(super) fn is_unsent(error: &StoreError) -> bool {
-    matches!(
-        io_kind(error),
-        Some(io::ErrorKind::NotConnected | io::ErrorKind::WouldBlock)
-    )
-}
-
-fn io_kind(error: &StoreError) -> Option<io::ErrorKind> {
-    Some(error.source()?.downcast_ref::<io::Error>()?.kind())
+    let cause = error.source().and_then(|source| source.downcast_ref());
+    cause.map(io::Error::kind) == Some(io::ErrorKind::TimedOut)
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
+    let is_rejected = kind_of(code(error.details())) == Some(StoreErrorKind::Misconfigured);
     match error.kind() {
-        _ if kind_of(code(error.details())) == Some(StoreErrorKind::Misconfigured) => {
-            StoreErrorKind::Misconfigured
-        }
         ErrorKind::Auth
         | ErrorKind::Config
         | ErrorKind::InvalidArgument
         | ErrorKind::InvalidCommand
         | ErrorKind::Url => StoreErrorKind::Misconfigured,
+        _ if is_rejected => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unavailable,
     }
 }

@@ -2,7 +2,7 @@
 //! second while it lasts, and one when it ends.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -16,19 +16,19 @@ use super::lock;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Whether a store has an outage, by how its calls ended.
+#[derive(Default)]
 pub(super) struct Health {
     /// Names the store in the events.
-    prefix: Arc<str>,
+    prefix: String,
     outage: Mutex<Option<Outage>>,
     foreign_keys: Throttle,
 }
 
 impl Health {
-    pub(super) fn new(prefix: Arc<str>) -> Self {
+    pub(super) fn new(prefix: String) -> Self {
         Self {
             prefix,
-            outage: Mutex::default(),
-            foreign_keys: Throttle::default(),
+            ..Self::default()
         }
     }
 
@@ -39,7 +39,7 @@ impl Health {
         result: &Result<T, StoreError>,
         keys: impl IntoIterator<Item = &'a Bytes>,
     ) {
-        let (prefix, now) = (&*self.prefix, Instant::now());
+        let (prefix, now) = (&self.prefix, Instant::now());
         let Err(error) = result else {
             if let Some(ended) = self.after_success(now) {
                 tracing::info!(
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_logged_at_once_and_then_once_a_second_with_a_count() {
-        let (health, start) = (Health::new("t".into()), Instant::now());
+        let (health, start) = (Health::default(), Instant::now());
         let began = health.after_failure(LATE, start);
         assert_eq!(began, Some((false, 1, Duration::ZERO)));
         for millis in 1..1_000 {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_misconfiguration_outweighs_timeouts_for_a_second() {
-        let (health, start) = (Health::new("t".into()), Instant::now());
+        let (health, start) = (Health::default(), Instant::now());
         let kind = |told: Option<(bool, u64, Duration)>| told.map(|(kind, ..)| kind);
         assert_eq!(kind(health.after_failure(LATE, start)), Some(false));
         let worse = health.after_failure(MISCONFIGURED, at(start, 10));

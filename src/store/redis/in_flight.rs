@@ -178,7 +178,7 @@ impl Shared {
                 return;
             }
             Ok(_) => false,
-            Err(error) => error.kind() == StoreErrorKind::Unavailable && !failure::is_unsent(error),
+            Err(error) => error.kind() == StoreErrorKind::Unavailable,
         };
         bucket.running = bucket.running.saturating_sub(1);
         if is_unknown || bucket.renewed > place.number as u64 {

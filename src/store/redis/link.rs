@@ -39,7 +39,6 @@ const MIN_AGE: Duration = Duration::from_secs(1);
 pub(super) struct Link {
     client: Client,
     settings: Arc<Settings>,
-    created_at: Instant,
     answers: Mutex<Answers>,
     /// A command was not answered in time, or by a server that is no primary.
     is_in_doubt: Notify,
@@ -76,16 +75,14 @@ impl Answers {
 
 impl Link {
     pub(super) fn new(client: Client, settings: &Arc<Settings>) -> Self {
-        let now = Instant::now();
         Self {
             client,
             settings: Arc::clone(settings),
-            created_at: now,
             answers: Mutex::new(Answers {
                 awaited: 0,
                 given_up: 0,
                 missed: 0,
-                silent_since: now,
+                silent_since: Instant::now(),
                 is_read_only: false,
             }),
             is_in_doubt: Notify::new(),
@@ -106,11 +103,11 @@ impl Link {
         let answers = self.answers();
         if answers.is_open() && !is_late {
             let message = "no answer in time to the last decisions, nor to a probe yet";
-            return Some(failure::not_sent(message));
+            return Some(failure::unanswered(message));
         }
         let unanswered = answers.awaited.saturating_add(answers.given_up);
         (unanswered >= self.settings.max_unanswered)
-            .then(|| failure::not_sent("too many decisions wait for an answer"))
+            .then(|| failure::unanswered("too many decisions wait for an answer"))
     }
 
     /// Sends a command that times out after `time`. If it has not left the process by then, it is
@@ -126,10 +123,8 @@ impl Link {
         let mut permit = self.permit();
         let client = self.client.with_options(&options(time));
         let custom = |command| CustomCommand::new_static(command, None, false);
-        let (sent_at, answer) = (
-            Instant::now(),
-            client.custom_raw(custom(command), arguments),
-        );
+        let sent_at = Instant::now();
+        let answer = client.custom_raw(custom(command), arguments);
         let answer = match is_asking {
             false => answer.await,
             // If another command comes between the two, the server redirects this one once more.
@@ -164,7 +159,7 @@ impl Link {
     /// nothing was answered for [`MAX_SILENCE`], or the server is no primary. One probe at a time
     /// is sent, as long as the connection is suspected to hang or gets no decisions.
     pub(super) async fn until_unfit(&self, stops: &Throttle) -> Error {
-        let server = self.settings.name();
+        let (server, begun) = (self.settings.name(), Instant::now());
         let max_silence = MAX_SILENCE.max(self.settings.deadline);
         loop {
             self.is_in_doubt.notified().await;
@@ -172,7 +167,7 @@ impl Link {
             loop {
                 let answers = self.answers();
                 if answers.is_read_only {
-                    sleep(MIN_AGE.saturating_sub(self.created_at.elapsed())).await;
+                    sleep(MIN_AGE.saturating_sub(begun.elapsed())).await;
                     return Error::new(ErrorKind::Unknown, "READONLY the server is no primary");
                 } else if !answers.is_suspect() && !answers.is_open() {
                     break;

@@ -286,6 +286,11 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
+        if let Ask::Charge(_) = ask
+            && let Some(outage) = self.shared.known_outage::<A>()
+        {
+            return Answer::Now(Err(outage));
+        }
         let query = Query::new(&self.shared, limit, key.to_owned());
         let decided: Later<_> = Box::pin(query.decide(ask));
         let (Ask::Charge(cost), true) = (ask, A::IN_FLIGHT || A::SETTLES) else {

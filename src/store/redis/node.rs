@@ -35,10 +35,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(settings: Settings) -> Self {
-        let host = settings
-            .hosts()
-            .first()
-            .map(|server| server.host.to_string());
+        let hosts = settings.hosts();
         let (settings, events) = (Arc::new(settings), Arc::<Events>::default());
         let connection = |_| {
             Arc::new(Connection {
@@ -48,7 +45,9 @@ impl Node {
             })
         };
         Self {
-            host: host.unwrap_or_default(),
+            host: hosts
+                .first()
+                .map_or_else(String::new, |first| first.host.to_string()),
             connections: (0..settings.connections.max(1)).map(connection).collect(),
             next: AtomicUsize::new(0),
             keepers: Mutex::default(),
@@ -76,10 +75,8 @@ impl Node {
         let (before, after) = self.connections.split_at(turn);
         let mut second_best = None;
         for connection in after.iter().chain(before) {
-            let link = match connection.state.borrow().clone() {
-                Some(Ok(link)) => link.outage(is_late).map_or(Ok(link), Err),
-                Some(Err(error)) => Err(error),
-                None => continue,
+            let Some(link) = connection.link(is_late) else {
+                continue;
             };
             match (link, &second_best) {
                 (Ok(link), _) if !link.is_suspect() => return Some(Ok(link)),
@@ -88,6 +85,13 @@ impl Node {
             }
         }
         second_best
+    }
+
+    /// Why no connection takes a decision; none, if one does, or has not been tried.
+    pub(super) fn outage(&self) -> Option<StoreError> {
+        let connections = self.connections.iter();
+        let outages = connections.map(|connection| connection.link(false)?.err());
+        outages.collect::<Option<Vec<_>>>()?.pop()
     }
 
     /// Starts the tasks that connect and reconnect, unless they run.
@@ -132,6 +136,12 @@ impl Drop for KeeperGuard<'_> {
 }
 
 impl Connection {
+    /// The link, if it takes a command.
+    fn link(&self, is_late: bool) -> State {
+        let link = self.state.borrow().clone()?;
+        Some(link.and_then(|link| link.outage(is_late).map_or(Ok(link), Err)))
+    }
+
     /// Connects, and connects again whenever the connection is lost or hung, for ever.
     async fn keep_connected(self: Arc<Self>) {
         let _guard = KeeperGuard(&self);

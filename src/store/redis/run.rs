@@ -2,15 +2,20 @@
 //! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
 use std::{
+    any::TypeId,
     error::Error as _,
     future::Future,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use fred::prelude::Value;
 
-use crate::error::{StoreError, StoreErrorKind};
+use crate::{
+    error::{StoreError, StoreErrorKind},
+    store::Verdict,
+};
 
 use super::{
     Shared,
@@ -34,16 +39,8 @@ impl Shared {
         self.servers.settings.deadline
     }
 
-    /// Waits for the work until the store's deadline from now.
-    pub(super) async fn in_time<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.until(Instant::now() + self.deadline(), work).await
-    }
-
     /// Waits for the work until this deadline. Work that is done at once sets no timer.
-    async fn until<T>(
+    pub(super) async fn until<T>(
         &self,
         deadline: Instant,
         work: impl Future<Output = Result<T, StoreError>>,
@@ -79,7 +76,7 @@ impl Shared {
         let answer = self.answer(script, &words, (slot, late)).await;
         let Err(error) = &answer else {
             if let Some(script) = script {
-                script.note_run();
+                script.has_run.store(true, Relaxed);
             }
             return answer;
         };
@@ -88,6 +85,18 @@ impl Shared {
         }
         let known = script.and_then(|script| self.misconfiguration(script, slot, error));
         known.map_or(answer, Err)
+    }
+
+    /// The error of a decision that is not sent because the only server is known to be unavailable;
+    /// `None` if it is to be sent, or if this limit has not asked before.
+    pub(super) fn known_outage<L: 'static>(&self) -> Option<StoreError> {
+        let outage = self.servers.only.as_ref()?.outage()?;
+        let scripts = self.script_cache.known(TypeId::of::<L>())?;
+        let known = self.misconfiguration(&scripts.loadable, 0, &outage);
+        let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
+        lock(&self.servers.settings.usage).count(&failed);
+        self.health.record(&failed, []);
+        failed.err()
     }
 
     /// The misconfiguration behind a missing answer of a script about this slot: one that the node

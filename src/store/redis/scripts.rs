@@ -42,7 +42,7 @@ pub(super) struct Loadable {
     /// When it was first used.
     made_at: Instant,
     /// Whether Redis has ever run it.
-    has_run: AtomicBool,
+    pub(super) has_run: AtomicBool,
 }
 
 impl Loadable {
@@ -56,10 +56,6 @@ impl Loadable {
             made_at: Instant::now(),
             has_run: AtomicBool::new(false),
         }
-    }
-
-    pub(super) fn note_run(&self) {
-        self.has_run.store(true, Relaxed);
     }
 
     /// Whether it was first used a moment ago, and has not run yet.
@@ -101,6 +97,11 @@ impl ScriptCache {
         let mut of_limits = lock(&self.of_limits);
         let scripts = of_limits.entry(TypeId::of::<A>());
         Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of::<A>())))
+    }
+
+    /// That of this type of algorithm, if it was used before.
+    pub(super) fn known(&self, limit: TypeId) -> Option<Arc<Scripts>> {
+        lock(&self.of_limits).get(&limit).cloned()
     }
 
     /// The script about these limits, in the order of their keys.

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Servers {
     pub(super) settings: Settings,
     /// The only server, or the primary behind Sentinel; none in a cluster.
-    only: Option<Arc<Node>>,
+    pub(super) only: Option<Arc<Node>>,
     nodes: Mutex<HashMap<Server, Arc<Node>>>,
     slots: watch::Sender<Slots>,
     /// When the last refresh has begun, and its task.
@@ -156,23 +156,16 @@ impl Servers {
                 slots_from(&node).await
             });
         }
-        let mut failed = None;
+        let mut failed = failure::unavailable("no node of the cluster answers");
         while let Some(answer) = asked.join_next().await {
             match answer {
                 Ok(Ok(slots)) => return Ok(slots),
-                Ok(Err(error)) => failed = Some(more_severe(failed, error)),
-                Err(_) => {}
+                // If there is one that the operator has to fix, that is told.
+                Ok(Err(error)) if failed.kind() != StoreErrorKind::Misconfigured => failed = error,
+                Ok(Err(_)) | Err(_) => {}
             }
         }
-        Err(failed.unwrap_or_else(|| failure::unavailable("no node of the cluster answers")))
-    }
-}
-
-/// The error that is reported if all nodes fail: one that the operator has to fix, if there is any.
-fn more_severe(before: Option<StoreError>, error: StoreError) -> StoreError {
-    match before {
-        Some(before) if before.kind() == StoreErrorKind::Misconfigured => before,
-        _ => error,
+        Err(failed)
     }
 }
 

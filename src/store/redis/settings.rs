@@ -9,10 +9,7 @@ use fred::{
     clients::{Client, Pool},
     error::{Error, ErrorKind},
     interfaces::ClientLike,
-    types::config::{
-        Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
-        UnresponsiveConfig,
-    },
+    types::config::{ReconnectPolicy, Server, ServerConfig},
 };
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -73,9 +70,8 @@ impl From<Pool> for RedisConnection {
 /// The settings of the caller's client, except for those that the store sets itself.
 #[derive(Clone)]
 pub(super) struct Settings {
-    config: Config,
-    connection: ConnectionConfig,
-    performance: PerformanceConfig,
+    /// Has them, and is not connected.
+    client: Client,
     /// How many connections there are to each server.
     pub(super) connections: usize,
     /// How many commands may be unanswered on each.
@@ -86,39 +82,26 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn of(
-        RedisConnection {
-            client,
-            connections,
-        }: &RedisConnection,
-        max_unanswered: usize,
-        deadline: Duration,
-    ) -> Self {
+    pub(super) fn of(of: &RedisConnection, max_unanswered: usize, deadline: Duration) -> Self {
+        let mut config = of.client.client_config();
+        config.fail_fast = true;
+        let mut connection = of.client.connection_config().clone();
         let handshake = MIN_HANDSHAKE.max(deadline.saturating_mul(4));
-        let mut connection = ConnectionConfig {
-            connection_timeout: handshake,
-            internal_command_timeout: handshake,
-            max_command_attempts: 1,
-            // The store itself bounds how many commands wait.
-            max_command_buffer_len: 0,
-            // The store itself notices a connection that hangs.
-            unresponsive: UnresponsiveConfig {
-                max_timeout: None,
-                ..UnresponsiveConfig::default()
-            },
-            ..client.connection_config().clone()
-        };
+        connection.connection_timeout = handshake;
+        connection.internal_command_timeout = handshake;
+        connection.max_command_attempts = 1;
+        // The store itself bounds how many commands wait.
+        connection.max_command_buffer_len = 0;
+        // The store itself notices a connection that hangs.
+        connection.unresponsive.max_timeout = None;
         // Commands are small: each is sent at once, and not when TCP has acknowledged the one
         // before.
         connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
+        let performance = of.client.perf_config();
         Self {
-            config: Config {
-                fail_fast: true,
-                ..client.client_config()
-            },
-            connection,
-            performance: client.perf_config(),
-            connections: *connections,
+            // It does not reconnect: when its connection ends, so does its task.
+            client: Client::new(config, Some(performance), Some(connection), None),
+            connections: of.connections,
             max_unanswered,
             deadline,
             usage: Arc::default(),
@@ -127,47 +110,47 @@ impl Settings {
 
     /// What the server is called in events: its address, or which primary it is.
     pub(super) fn name(&self) -> String {
-        match &self.config.server {
+        match self.client.client_config().server {
             ServerConfig::Sentinel { service_name, .. } => {
                 format!("the primary of {service_name}")
             }
-            _ => {
-                let hosts: Vec<_> = self.hosts().iter().map(ToString::to_string).collect();
+            server => {
+                let hosts: Vec<_> = server.hosts().iter().map(ToString::to_string).collect();
                 hosts.join(", ")
             }
         }
     }
 
     pub(super) fn is_clustered(&self) -> bool {
-        self.config.server.is_clustered()
+        self.client.is_clustered()
     }
 
     pub(super) fn hosts(&self) -> Vec<Server> {
-        self.config.server.hosts()
+        self.client.client_config().server.hosts()
     }
 
     /// The same settings for one node of a cluster.
     pub(super) fn of_node(&self, server: Server) -> Self {
-        let mut settings = self.clone();
-        settings.config.server = ServerConfig::Centralized { server };
-        settings
+        let mut config = self.client.client_config();
+        config.server = ServerConfig::Centralized { server };
+        let connection = self.client.connection_config().clone();
+        let performance = self.client.perf_config();
+        Self {
+            client: Client::new(config, Some(performance), Some(connection), None),
+            ..self.clone()
+        }
     }
 
-    /// Connects a new client. It does not reconnect: when its connection ends, so does its task.
+    /// Connects a new client.
     pub(super) async fn connect(&self) -> Result<(Client, ConnectionTask), Error> {
-        let client = Client::new(
-            self.config.clone(),
-            Some(self.performance.clone()),
-            Some(self.connection.clone()),
-            None,
-        );
+        let client = self.client.clone_new();
         let mut running = ConnectionTask(client.connect());
         tokio::select! {
             biased;
             error = running.ended() => Err(error),
             connected = client.wait_for_connect() => connected.map(|()| (client, running)),
             // Sentinel needs several steps, and fred has no timeout for one of them.
-            () = sleep(6 * self.connection.connection_timeout) => {
+            () = sleep(6 * client.connection_config().connection_timeout) => {
                 Err(Error::new(ErrorKind::Timeout, "the handshake did not end in time"))
             }
         }
