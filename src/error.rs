@@ -22,15 +22,9 @@ pub enum ConfigError {
         max: Duration,
     },
     /// A text that is not a quota, such as `20/s`.
-    InvalidQuota {
-        /// The text.
-        text: String,
-    },
+    InvalidQuota(String),
     /// A text that is not a number and a unit of time.
-    InvalidSpan {
-        /// The text.
-        text: String,
-    },
+    InvalidSpan(String),
     /// A quota, burst or capacity that cannot be counted exactly, however coarse the ticks.
     QuotaTooLarge {
         /// The units of the quota, the burst or the capacity: whichever is larger.
@@ -67,21 +61,14 @@ pub enum ConfigError {
         max: u64,
     },
     /// A policy name that is empty, too long, or has a character other than `A-Z a-z 0-9 _ . -`.
-    InvalidPolicyName {
+    InvalidPolicyName(String),
+    /// What stands in every Redis key, a prefix or a hash tag, and is empty, too long, or has a
+    /// character other than `A-Z a-z 0-9 _ . : -`.
+    InvalidKeyText {
+        /// What it was to be.
+        what: &'static str,
         /// What was asked for.
-        name: String,
-    },
-    /// A prefix of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9 _
-    /// . : -`.
-    InvalidKeyPrefix {
-        /// What was asked for.
-        prefix: String,
-    },
-    /// A hash tag of Redis keys that is empty, too long, or has a character other than `A-Z a-z 0-9
-    /// _ . : -`.
-    InvalidHashTag {
-        /// What was asked for.
-        tag: String,
+        text: String,
     },
     /// A replacement of a limit with another policy, which would forget all counts.
     OtherPolicy {
@@ -91,26 +78,15 @@ pub enum ConfigError {
         new: String,
     },
     /// A deadline too short for any remote store.
-    DeadlineTooShort {
-        /// What was asked for.
-        deadline: Duration,
-        /// The shortest deadline allowed.
-        min: Duration,
-    },
+    DeadlineTooShort(Duration),
     /// A remote store whose `max_unanswered` is 0.
     NoDecisionMayWait,
     /// A local store whose `max_keys` is 0.
     ZeroMaxKeys,
     /// A block of addresses that is not in CIDR notation.
-    InvalidCidr {
-        /// What was asked for.
-        cidr: String,
-    },
+    InvalidCidr(String),
     /// A block of trusted proxies that contains every public address: everyone would be a proxy.
-    TrustsEveryone {
-        /// What was asked for.
-        cidr: String,
-    },
+    TrustsEveryone(String),
     /// A list of trusted proxies that is empty: the header would never be read.
     NoTrustedProxies,
     /// An IPv6 prefix too short or too long for one client.
@@ -123,10 +99,7 @@ pub enum ConfigError {
         max: u8,
     },
     /// A header name that HTTP does not allow.
-    InvalidHeaderName {
-        /// What was asked for.
-        name: String,
-    },
+    InvalidHeaderName(String),
 }
 
 const UNITS_OF_TIME: &str = "us, ms, s, min, h, day";
@@ -140,11 +113,11 @@ impl fmt::Display for ConfigError {
             Self::PeriodTooLong { period, max } => {
                 write!(f, "the period {period:?} is longer than {max:?}")
             }
-            Self::InvalidQuota { text } => write!(
+            Self::InvalidQuota(text) => write!(
                 f,
                 "{text:?} is not a quota, such as \"20/s\", \"3/10s\" or \"5000/day\" ({UNITS_OF_TIME})"
             ),
-            Self::InvalidSpan { text } => write!(
+            Self::InvalidSpan(text) => write!(
                 f,
                 "{text:?} is not a span of time, such as \"100ms\", \"10s\" or \"5min\" ({UNITS_OF_TIME})"
             ),
@@ -168,24 +141,20 @@ impl fmt::Display for ConfigError {
                 f,
                 "the precision asks for {sub_counters} sub-counters, more than {max}: use a coarser one"
             ),
-            Self::InvalidPolicyName { name } => write!(
+            Self::InvalidPolicyName(name) => write!(
                 f,
                 "the policy name {name:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . -"
             ),
-            Self::InvalidKeyPrefix { prefix } => write!(
+            Self::InvalidKeyText { what, text } => write!(
                 f,
-                "the key prefix {prefix:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
-            ),
-            Self::InvalidHashTag { tag } => write!(
-                f,
-                "the hash tag {tag:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
+                "the {what} {text:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
             ),
             Self::OtherPolicy { old, new } => write!(
                 f,
                 "the limit {old:?} cannot be replaced by {new:?}, which is another policy: give both the same name"
             ),
-            Self::DeadlineTooShort { deadline, min } => {
-                write!(f, "the deadline {deadline:?} is shorter than {min:?}")
+            Self::DeadlineTooShort(deadline) => {
+                write!(f, "the deadline {deadline:?} is shorter than 1ms")
             }
             Self::NoDecisionMayWait => {
                 f.write_str("max_unanswered is 0: no decision could be sent")
@@ -193,10 +162,10 @@ impl fmt::Display for ConfigError {
             Self::ZeroMaxKeys => {
                 f.write_str("max_keys is 0: the store needs room for one key at least")
             }
-            Self::InvalidCidr { cidr } => {
+            Self::InvalidCidr(cidr) => {
                 write!(f, "{cidr:?} is not a CIDR block such as \"10.0.0.0/8\"")
             }
-            Self::TrustsEveryone { cidr } => write!(
+            Self::TrustsEveryone(cidr) => write!(
                 f,
                 "the trusted block {cidr:?} holds every address: anyone could write the header, so name only the proxies"
             ),
@@ -207,7 +176,7 @@ impl fmt::Display for ConfigError {
                 f,
                 "an IPv6 prefix of {bits} bits is not between {min} and {max}"
             ),
-            Self::InvalidHeaderName { name } => write!(f, "{name:?} is not a header name"),
+            Self::InvalidHeaderName(name) => write!(f, "{name:?} is not a header name"),
         }
     }
 }

@@ -180,9 +180,7 @@ impl Policy {
         let name = name.as_ref();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(allowed) {
-            return Err(ConfigError::InvalidPolicyName {
-                name: name.to_owned(),
-            });
+            return Err(ConfigError::InvalidPolicyName(name.to_owned()));
         }
         Ok(self.known_as(name.into()))
     }

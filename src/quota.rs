@@ -184,9 +184,8 @@ impl FromStr for Quota {
             let many = if many.is_empty() { "1" } else { many };
             Some((whole_number(units)?, span(many, unit)?))
         };
-        let (units, period) = units_and_period().ok_or_else(|| ConfigError::InvalidQuota {
-            text: text.to_owned(),
-        })?;
+        let (units, period) =
+            units_and_period().ok_or_else(|| ConfigError::InvalidQuota(text.to_owned()))?;
         Self::try_new(units, period)
     }
 }
@@ -194,9 +193,7 @@ impl FromStr for Quota {
 /// A span of time as text: `100ms`, `10s`, `1h`.
 pub(crate) fn span_of_text(text: &str) -> Result<Duration, ConfigError> {
     let (many, unit) = number_and_rest(text);
-    span(many, unit).ok_or_else(|| ConfigError::InvalidSpan {
-        text: text.to_owned(),
-    })
+    span(many, unit).ok_or_else(|| ConfigError::InvalidSpan(text.to_owned()))
 }
 
 /// The digits at the start, and what comes after them.
@@ -332,12 +329,7 @@ mod tests {
             "20/s\n",
         ] {
             let error = text.parse::<Quota>().unwrap_err();
-            assert_eq!(
-                error,
-                ConfigError::InvalidQuota {
-                    text: text.to_owned()
-                }
-            );
+            assert_eq!(error, ConfigError::InvalidQuota(text.to_owned()));
         }
         assert_eq!(
             "20/fortnight".parse::<Quota>().unwrap_err().to_string(),
@@ -395,8 +387,8 @@ mod tests {
         assert_eq!(span_of_text("100ms"), Ok(Duration::from_millis(100)));
         assert_eq!(span_of_text("2day"), Ok(Duration::from_secs(2 * 86_400)));
         for text in ["", "s", "10", "10 s", "-1s", "1.5s", "10parsecs", "1/s"] {
-            let text = text.to_owned();
-            assert_eq!(span_of_text(&text), Err(ConfigError::InvalidSpan { text }));
+            let error = ConfigError::InvalidSpan(text.to_owned());
+            assert_eq!(span_of_text(text), Err(error));
         }
     }
 }

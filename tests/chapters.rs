@@ -123,7 +123,7 @@ fn what_the_store_in_redis_logs_is_what_the_chapter_lists() {
         is_level.then(|| (level.to_owned(), rest.split('`').next().unwrap().to_owned()))
     });
     assert_eq!(logged, listed.collect());
-    assert!(logged.len() >= 10, "{logged:?}");
+    assert!(logged.len() >= 8, "{logged:?}");
 }
 
 #[test]

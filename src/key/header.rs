@@ -288,9 +288,8 @@ enum OnMissing {
 }
 
 pub(super) fn parse_name(name: &str) -> Result<HeaderName, ConfigError> {
-    HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfigError::InvalidHeaderName {
-        name: name.to_owned(),
-    })
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| ConfigError::InvalidHeaderName(name.to_owned()))
 }
 
 #[cfg(test)]

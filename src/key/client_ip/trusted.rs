@@ -33,9 +33,7 @@ impl TrustedProxies {
         }
         let nets = IpNet::aggregate(&nets);
         if hold_every_public_address(&nets) {
-            return Err(ConfigError::TrustsEveryone {
-                cidr: names.join(", "),
-            });
+            return Err(ConfigError::TrustsEveryone(names.join(", ")));
         }
         Ok(Self(nets.into()))
     }
@@ -58,9 +56,7 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     let net = cidr
         .parse::<IpNet>()
         .or_else(|_| cidr.parse::<IpAddr>().map(IpNet::from))
-        .map_err(|_| ConfigError::InvalidCidr {
-            cidr: cidr.to_owned(),
-        })?
+        .map_err(|_| ConfigError::InvalidCidr(cidr.to_owned()))?
         .trunc();
     let IpNet::V6(v6) = net else {
         return Ok(vec![net]);
@@ -165,8 +161,7 @@ mod tests {
             &["::/64"],
         ] {
             let error = TrustedProxies::try_new(cidrs).unwrap_err();
-            let cidr = cidrs.join(", ");
-            assert_eq!(error, ConfigError::TrustsEveryone { cidr });
+            assert_eq!(error, ConfigError::TrustsEveryone(cidrs.join(", ")));
         }
     }
 
@@ -201,8 +196,7 @@ mod tests {
             " 10.0.0.0/8",
         ] {
             let error = TrustedProxies::try_new([cidr]).unwrap_err();
-            let cidr = cidr.to_owned();
-            assert_eq!(error, ConfigError::InvalidCidr { cidr });
+            assert_eq!(error, ConfigError::InvalidCidr(cidr.to_owned()));
         }
     }
 }

@@ -44,7 +44,7 @@ impl<'a> Queries<'a> {
         key: &K,
         policy: PolicyId,
     ) {
-        let scripts = Arc::clone(self.shared.script_cache.scripts::<A>());
+        let scripts = self.shared.script_cache.scripts::<A>();
         self.all.push(KeyQuery {
             keys: self.shared.keys(policy, &scripts, key),
             told: told(limit),

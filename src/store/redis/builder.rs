@@ -9,8 +9,8 @@ use super::{
     health::Health,
     in_flight::InFlightPlaces,
     scripts::ScriptCache,
-    servers::{RedisConnection, Servers},
-    usage::Counters,
+    servers::Servers,
+    settings::{RedisConnection, Settings},
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -47,60 +47,23 @@ impl RedisStoreBuilder {
 
     /// What all keys begin with; `tollgate` by default. Stores with other prefixes share nothing.
     ///
-    /// # Panics
-    ///
-    /// Where [`try_prefix`](Self::try_prefix) fails, with its error as the message.
+    /// 1 to 64 of the characters `A-Z a-z 0-9 _ . : -` are allowed.
     #[must_use]
-    #[track_caller]
-    pub fn prefix(self, prefix: impl Into<String>) -> Self {
-        self.try_prefix(prefix)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// What all keys begin with; `tollgate` by default. Stores with other prefixes share nothing.
-    ///
-    /// # Errors
-    ///
-    /// The prefix is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
-    pub fn try_prefix(self, prefix: impl Into<String>) -> Result<Self, ConfigError> {
-        let prefix = prefix.into();
-        match is_plain(&prefix) {
-            true => Ok(Self { prefix, ..self }),
-            false => Err(ConfigError::InvalidKeyPrefix { prefix }),
-        }
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
     }
 
     /// Puts all keys of the store into the slot of a cluster that this tag is in; by default each
-    /// bucket is in a slot of its own.
+    /// bucket is in a slot of its own. The same texts are allowed as for the prefix.
     ///
     /// A request that counts against [each of several](crate::EachOf) keys is then decided in one
     /// script and one round trip in a cluster, too. But one node does the work for all of them:
     /// use it where one node is enough, or give each tenant or group of routes a store with a tag.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_hash_tag`](Self::try_hash_tag) fails, with its error as the message.
     #[must_use]
-    #[track_caller]
-    pub fn hash_tag(self, tag: impl Into<String>) -> Self {
-        self.try_hash_tag(tag)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Puts all keys into one slot of a cluster: see [`hash_tag`](Self::hash_tag).
-    ///
-    /// # Errors
-    ///
-    /// The tag is not 1 to 64 of the characters `A-Z a-z 0-9 _ . : -`.
-    pub fn try_hash_tag(self, tag: impl Into<String>) -> Result<Self, ConfigError> {
-        let tag = tag.into();
-        match is_plain(&tag) {
-            true => Ok(Self {
-                hash_tag: Some(tag),
-                ..self
-            }),
-            false => Err(ConfigError::InvalidHashTag { tag }),
-        }
+    pub fn hash_tag(mut self, tag: impl Into<String>) -> Self {
+        self.hash_tag = Some(tag.into());
+        self
     }
 
     /// The key under which secret and long parts of keys are digested; a published one by default.
@@ -109,74 +72,31 @@ impl RedisStoreBuilder {
     /// published key whoever reads the keys in Redis can try out guesses of a short secret.
     /// Another key means fresh buckets for all that is digested.
     #[must_use]
-    pub fn digest_key(self, key: &[u8; 32]) -> Self {
-        Self {
-            digest_key: DigestKey::new(key),
-            ..self
-        }
+    pub fn digest_key(mut self, key: &[u8; 32]) -> Self {
+        self.digest_key = DigestKey::new(key);
+        self
     }
 
-    /// How long a decision may take, by default 100 ms; the client's own timeouts do not count.
-    /// Later it fails as [`Unavailable`](crate::StoreErrorKind::Unavailable), though Redis may
-    /// still charge it.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_deadline`](Self::try_deadline) fails, with its error as the message.
+    /// How long a decision may take, by default 100 ms and at least 1 ms; the client's own timeouts
+    /// do not count. Later it fails as [`Unavailable`](crate::StoreErrorKind::Unavailable), though
+    /// Redis may still charge it.
     #[must_use]
-    #[track_caller]
-    pub fn deadline(self, deadline: Duration) -> Self {
-        self.try_deadline(deadline)
-            .unwrap_or_else(|error| panic!("{error}"))
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
-    /// How long a decision may take: see [`deadline`](Self::deadline).
-    ///
-    /// # Errors
-    ///
-    /// The deadline is shorter than a millisecond, in which no server answers.
-    pub fn try_deadline(self, deadline: Duration) -> Result<Self, ConfigError> {
-        match deadline < MIN_DEADLINE {
-            true => Err(ConfigError::DeadlineTooShort {
-                deadline,
-                min: MIN_DEADLINE,
-            }),
-            false => Ok(Self { deadline, ..self }),
-        }
-    }
-
-    /// How many decisions may wait for an answer on one connection; by default 10 000. One more is
-    /// not sent, and fails at once as [`Unavailable`](crate::StoreErrorKind::Unavailable).
+    /// How many decisions may wait for an answer on one connection; by default 10 000, and at least
+    /// one. One more is not sent, and fails at once as
+    /// [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
     /// One that has missed its deadline still counts until Redis has answered it or the connection
     /// is given up, so that what piles up behind a connection that stalls is bounded. Each node
     /// of a cluster has its own connections: what waits for one node does not count for another.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_max_unanswered`](Self::try_max_unanswered) fails, with its error as the
-    /// message.
     #[must_use]
-    #[track_caller]
-    pub fn max_unanswered(self, decisions: usize) -> Self {
-        self.try_max_unanswered(decisions)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How many decisions may wait for an answer on one connection: see
-    /// [`max_unanswered`](Self::max_unanswered).
-    ///
-    /// # Errors
-    ///
-    /// The number is 0.
-    pub fn try_max_unanswered(self, decisions: usize) -> Result<Self, ConfigError> {
-        match decisions {
-            0 => Err(ConfigError::NoDecisionMayWait),
-            max_unanswered => Ok(Self {
-                max_unanswered,
-                ..self
-            }),
-        }
+    pub fn max_unanswered(mut self, decisions: usize) -> Self {
+        self.max_unanswered = decisions;
+        self
     }
 
     /// Reads the time from this clock instead of the server's: a
@@ -184,39 +104,78 @@ impl RedisStoreBuilder {
     ///
     /// If each process has its own clock, the one that is ahead decides for all.
     #[must_use]
-    pub fn clock(self, clock: impl Clock) -> Self {
-        Self {
-            clock: Some(Box::new(move || clock.now())),
-            ..self
-        }
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Box::new(move || clock.now()));
+        self
     }
 
     /// The store. It connects at the first decision.
+    ///
+    /// # Panics
+    ///
+    /// Where [`try_build`](Self::try_build) fails, with its error as the message.
+    #[must_use]
+    #[track_caller]
     pub fn build(self) -> RedisStore {
+        self.try_build().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The store, if all that was set is allowed.
+    ///
+    /// # Errors
+    ///
+    /// The prefix, the hash tag, the deadline or the bound is not allowed: the error names it.
+    ///
+    /// # Example: settings from elsewhere
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use fred::types::{Builder, config::Config};
+    /// use tollgate::store::RedisStore;
+    ///
+    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
+    /// let error = RedisStore::builder(client).deadline(Duration::ZERO).try_build().unwrap_err();
+    /// assert_eq!(error.to_string(), "the deadline 0ns is shorter than 1ms");
+    /// # Ok::<(), fred::error::Error>(())
+    /// ```
+    pub fn try_build(self) -> Result<RedisStore, ConfigError> {
+        check("key prefix", &self.prefix)?;
+        if let Some(tag) = &self.hash_tag {
+            check("hash tag", tag)?;
+        }
+        if self.deadline < MIN_DEADLINE {
+            return Err(ConfigError::DeadlineTooShort(self.deadline));
+        }
+        if self.max_unanswered == 0 {
+            return Err(ConfigError::NoDecisionMayWait);
+        }
         // A cluster takes the slot from the text between the first `{` and the next `}`.
         let tag = self.hash_tag.map(|tag| format!("{{{tag}}}"));
         let tag = tag.unwrap_or_default();
-        let prefix: Arc<str> = self.prefix.into();
-        RedisStore {
-            shared: Arc::new(Shared {
-                servers: Servers::new(&self.connection, self.max_unanswered, self.deadline),
-                key_start: format!("{prefix}:{VERSION}{tag}{{").into_bytes(),
-                digest_key: self.digest_key,
-                deadline: self.deadline,
-                clock: self.clock,
-                script_cache: ScriptCache::new(),
-                counters: Counters::default(),
-                health: Health::new(prefix),
-                in_flight: InFlightPlaces::default(),
-            }),
-        }
+        let settings = Settings::of(&self.connection, self.max_unanswered, self.deadline);
+        let shared = Arc::new(Shared {
+            servers: Arc::new(Servers::new(settings)),
+            key_start: format!("{}:{VERSION}{tag}{{", self.prefix).into_bytes(),
+            digest_key: self.digest_key,
+            clock: self.clock,
+            script_cache: ScriptCache::default(),
+            health: Health::new(self.prefix),
+            in_flight: InFlightPlaces::default(),
+        });
+        Ok(RedisStore { shared })
     }
 }
 
 /// Whether it can stand in a key without escapes.
-fn is_plain(text: &str) -> bool {
+fn check(what: &'static str, text: &str) -> Result<(), ConfigError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    !text.is_empty() && text.len() <= MAX_PREFIX_BYTES && text.bytes().all(allowed)
+    match (1..=MAX_PREFIX_BYTES).contains(&text.len()) && text.bytes().all(allowed) {
+        true => Ok(()),
+        false => Err(ConfigError::InvalidKeyText {
+            what,
+            text: text.to_owned(),
+        }),
+    }
 }
 
 impl fmt::Debug for RedisStoreBuilder {

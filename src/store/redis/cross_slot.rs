@@ -44,24 +44,29 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if op == Op::Look {
             return self.ask_each((op, Units::Cost(cost))).await;
         }
-        let decided = self.shared.in_time(self.decide_in_rounds(cost)).await;
+        let deadline = Instant::now() + self.shared.deadline();
+        let deciding = self.decide_in_rounds(cost, deadline);
+        let decided = self.shared.until(deadline, deciding).await;
         decided.map_err(|error| self.misconfiguration(&error).unwrap_or(error))
     }
 
     /// The misconfiguration behind an error without an answer, of any of the scripts.
     fn misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
-        let servers = &self.shared.servers;
         self.all.iter().find_map(|query| {
-            let node = || servers.server_of(servers.slot_of(&query.keys[0]));
-            (query.scripts.loadable.loads).misconfiguration(node, error)
+            let script = &query.scripts.loadable;
+            let slot = self.shared.servers.slot_of(&query.keys[0]);
+            self.shared.misconfiguration(script, slot, error)
         })
     }
 
     /// Peeks at all keys, and charges them if all admit: first those that are held, then those that
     /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
     /// later ones are not charged, and the charges of the others are taken back.
-    async fn decide_in_rounds(self: &Arc<Self>, cost: u32) -> Result<Vec<Bytes>, StoreError> {
-        let deadline = Instant::now() + self.shared.deadline;
+    async fn decide_in_rounds(
+        self: &Arc<Self>,
+        cost: u32,
+        deadline: Instant,
+    ) -> Result<Vec<Bytes>, StoreError> {
         let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
         if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.is_admitted()) {
@@ -89,7 +94,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             // Nobody waits any more: what is charged now would be charged for nothing.
             if Instant::now() >= deadline {
-                failed = Some(failure::timed_out(self.shared.deadline));
+                failed = Some(failure::timed_out(self.shared.deadline()));
                 break;
             }
             let answers = self.ask(in_round, (Op::Decide, Units::Cost(cost))).await;
@@ -150,7 +155,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 reply::value_of(&scripts.script, &charge),
             ]
         };
-        let run = |arguments| self.shared.run(&scripts.loadable, keys.clone(), arguments);
+        let run = |arguments| {
+            let script = Some(&*scripts.loadable);
+            self.shared.run(script, keys.clone(), arguments, None)
+        };
         let _ = run(arguments).await;
         if scripts.has(|member| member.in_flight) {
             let ended = KeyQuery {
@@ -179,8 +187,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let arguments = vec![self.shared.arguments([&self.all[at]], call)];
             let asked = tokio::spawn(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
-                let answer = all.shared.run(&scripts.loadable, keys.clone(), arguments);
-                answer.await
+                let script = Some(&*scripts.loadable);
+                all.shared.run(script, keys.clone(), arguments, None).await
             });
             (at, asked)
         };

@@ -1,7 +1,7 @@
 //! The kind of an error: Redis is unavailable, the operator has set something up wrongly, or a key
 //! has a value that no store wrote.
 
-use std::{fmt, time::Duration};
+use std::{error::Error as _, io, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -13,30 +13,23 @@ use crate::error::{StoreError, StoreErrorKind};
 
 use super::script::UNREADABLE;
 
-/// Redis is unavailable for now.
-const UNAVAILABLE: &[&str] = &[
-    "BUSY",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "NOREPLICAS",
-    READONLY,
-    "OOM",
-    "TRYAGAIN",
-    "UNKILLABLE",
-];
-
 /// A primary that became a replica.
 pub(super) const READONLY: &str = "READONLY";
 
 pub(super) const NOSCRIPT: &str = "NOSCRIPT";
 
-/// The key has a value that no store wrote.
-const FOREIGN: &[&str] = &["WRONGTYPE", UNREADABLE];
-
-/// The user, the password or the rights are wrong.
-const REJECTED: &[&str] = &["NOAUTH", "NOPERM", "WRONGPASS"];
+/// What an error with this code means; `None` if it is not known.
+fn kind_of(code: &str) -> Option<StoreErrorKind> {
+    match code {
+        "BUSY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS" | "OOM"
+        | "TRYAGAIN" | "UNKILLABLE" | READONLY => Some(StoreErrorKind::Unavailable),
+        // The key has a value that no store wrote.
+        "WRONGTYPE" | UNREADABLE => Some(StoreErrorKind::InvalidInput),
+        // The user, the password or the rights are wrong.
+        "NOAUTH" | "NOPERM" | "WRONGPASS" => Some(StoreErrorKind::Misconfigured),
+        _ => None,
+    }
+}
 
 /// The reply, or the message of an error.
 pub(super) fn reply_or_error(frame: Resp3Frame) -> Result<Bytes, String> {
@@ -66,8 +59,7 @@ pub(super) fn code(message: &str) -> &str {
     let mut before = code;
     for word in words {
         let inner = word.trim_start_matches('-');
-        let is_known = UNAVAILABLE.contains(&inner) || FOREIGN.contains(&inner);
-        if is_known && before.ends_with(':') {
+        if kind_of(inner).is_some() && before.ends_with(':') {
             return inner;
         }
         before = word;
@@ -77,30 +69,25 @@ pub(super) fn code(message: &str) -> &str {
 
 /// The error of a call that Redis answered with an error.
 pub(super) fn redis_error(message: &str) -> StoreError {
-    let code = code(message);
-    let kind = if UNAVAILABLE.contains(&code) {
-        StoreErrorKind::Unavailable
-    } else if FOREIGN.contains(&code) {
-        StoreErrorKind::InvalidInput
-    } else {
-        // A missing right, a wrong password, an unknown command, a node of a cluster that the
-        // client takes for a single server: none of these goes away by itself.
-        StoreErrorKind::Misconfigured
-    };
+    // An unknown command, or a node of a cluster that the client takes for a single server, say: what
+    // is not known does not go away by itself.
+    let kind = kind_of(code(message)).unwrap_or(StoreErrorKind::Misconfigured);
     StoreError::new(kind, message)
 }
 
 /// The node to which a cluster redirects a command, and whether the slot is still moving there
 /// (`ASK`). The message is like `MOVED 3999 127.0.0.1:6381`. Without a host, it is the sender's.
-pub(super) fn redirect(message: &str, sender: Option<&Server>) -> Option<(Server, bool)> {
+pub(super) fn redirect(message: &str, sender: &str) -> Option<(Server, bool)> {
     let mut words = message.split(' ');
     let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok()?;
-    let server = match host {
-        "" | "?" => Server::new(sender?.host.clone(), port),
-        host => Server::new(host.to_owned(), port),
+    let host = if ["", "?"].contains(&host) {
+        sender
+    } else {
+        host
     };
+    let server = Server::new(host.to_owned(), port);
     match code {
         "MOVED" => Some((server, false)),
         "ASK" => Some((server, true)),
@@ -130,42 +117,31 @@ pub(super) fn client_error(error: Error, time: Duration) -> StoreError {
     }
 }
 
-/// There is a connection, but no answer.
-#[derive(Debug)]
-struct Unanswered(String);
-
-impl fmt::Display for Unanswered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unanswered {}
-
-/// There is a connection, but no answer in time, or so many are missing that none is waited for.
-pub(super) fn unanswered(message: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, Unanswered(message.into()))
-}
-
 /// No answer came in time.
 pub(super) fn timed_out(deadline: Duration) -> StoreError {
     unanswered(format!("no answer in {deadline:?}"))
 }
 
+/// There is a connection, but no answer in time, or so many are missing that none is waited for.
+pub(super) fn unanswered(message: impl Into<String>) -> StoreError {
+    unavailable(io::Error::new(io::ErrorKind::TimedOut, message.into()))
+}
+
 /// Whether the error says only that there was no answer.
 pub(super) fn is_unanswered(error: &StoreError) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<Unanswered>())
+    let cause = error.source().and_then(|source| source.downcast_ref());
+    cause.map(io::Error::kind) == Some(io::ErrorKind::TimedOut)
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
-    let is_rejected = REJECTED.contains(&code(error.details()));
+    let is_rejected = kind_of(code(error.details())) == Some(StoreErrorKind::Misconfigured);
     match error.kind() {
-        _ if is_rejected => StoreErrorKind::Misconfigured,
         ErrorKind::Auth
         | ErrorKind::Config
         | ErrorKind::InvalidArgument
         | ErrorKind::InvalidCommand
         | ErrorKind::Url => StoreErrorKind::Misconfigured,
+        _ if is_rejected => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unavailable,
     }
 }
@@ -176,8 +152,8 @@ pub(super) fn runtime_ends() -> StoreError {
 }
 
 /// Another reason why Redis cannot be asked for now.
-pub(super) fn unavailable(message: impl Into<String>) -> StoreError {
-    StoreError::new(StoreErrorKind::Unavailable, message.into())
+pub(super) fn unavailable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, why)
 }
 
 pub(super) fn unreadable() -> StoreError {
@@ -355,8 +331,7 @@ mod tests {
 
     #[test]
     fn only_moved_and_ask_with_an_address_redirect_a_command() {
-        let sender = Server::from(("10.0.0.9", 6_380));
-        let read = |text: &str| redirect(text, Some(&sender));
+        let read = |text: &str| redirect(text, "10.0.0.9");
         let server = |host: &str, port: u16| Server::new(host.to_owned(), port);
         assert_eq!(
             read("MOVED 3999 127.0.0.1:6381"),
@@ -368,7 +343,6 @@ mod tests {
         );
         for unnamed in ["MOVED 1 :6382", "MOVED 1 ?:6382"] {
             assert_eq!(read(unnamed), Some((server("10.0.0.9", 6_382), false)));
-            assert_eq!(redirect(unnamed, None), None);
         }
         for other in [
             "",

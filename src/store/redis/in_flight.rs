@@ -239,9 +239,14 @@ impl Shared {
             due = Instant::now() + every;
             let arguments = self.arguments([&renewal], (Op::Change, Units::InFlight(0)));
             let KeyQuery { scripts, keys, .. } = renewal;
-            let command = self.command(Some(&scripts.loadable), keys, vec![arguments]);
-            let timeout = self.deadline.max(every.min(LATE_TIMEOUT));
-            let renewed = self.execute(&command.late(timeout)).await;
+            let timeout = self.deadline().max(every.min(LATE_TIMEOUT));
+            let renewing = self.run(
+                Some(&scripts.loadable),
+                keys,
+                vec![arguments],
+                Some(timeout),
+            );
+            let renewed = renewing.await;
             self.health.record(&renewed, [&key]);
             if is_last {
                 return;

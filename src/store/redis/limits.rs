@@ -7,10 +7,7 @@ use crate::{
     key::{Key, PortableKey},
 };
 
-use super::{
-    arguments::Queries,
-    scripts::{ScriptCache, Scripts},
-};
+use super::arguments::Queries;
 
 /// A limit that a [`RedisStore`](super::RedisStore) can decide by for keys of this type: an
 /// algorithm that is [`Scripted`], or an [`EachOf`] of several.
@@ -18,12 +15,6 @@ use super::{
 /// It is there for the bounds of functions that are generic over a limit; its items are not part of
 /// the public interface.
 pub trait RedisLimit<K>: Limit {
-    /// The scripts of the limit, if it is only one.
-    #[doc(hidden)]
-    fn only_scripts(_all: &ScriptCache) -> Option<&Scripts> {
-        None
-    }
-
     /// Adds a query for each key that there is.
     #[doc(hidden)]
     fn queries(&self, key: &K, queries: &mut Queries<'_>);
@@ -38,10 +29,6 @@ pub trait RedisLimit<K>: Limit {
 }
 
 impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
-    fn only_scripts(all: &ScriptCache) -> Option<&Scripts> {
-        Some(all.scripts::<A>())
-    }
-
     fn queries(&self, key: &K, queries: &mut Queries<'_>) {
         queries.push(self, key, self.policy_id());
     }

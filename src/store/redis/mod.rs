@@ -16,15 +16,15 @@
 //! - `failure`: which kind of error a call gets: Redis is unavailable, something is set up wrongly,
 //!   or a key has a value that no store wrote.
 //! - `link`: one connection: its unanswered commands, whether it gets decisions, when it is hung.
-//! - `node`: the connections to one server. One that is lost or hung is replaced. `backoff`: when.
-//! - `cluster`: which node holds a slot, also while nodes fail.
-//! - `loads`: loads a script that Redis does not have. What happens if Redis refuses to.
+//! - `node`: the connections to one server. One that is lost or hung is replaced.
+//! - `servers`: the one server, or which node of a cluster holds a slot, also while nodes fail.
+//! - `loads`: loads a script that a node does not have. What happens if it refuses to.
 //! - `health`: the events for operators. `usage`: the counters.
 //!
 //! **How is it set up?**
 //!
-//! - `builder`: what a user can set. `servers`: the client or pool that the settings come from.
-//! - `settings`: how a connection is made from them.
+//! - `builder`: what a user can set. `settings`: those of the client or pool, and how a connection is
+//!   made from them.
 //!
 //! **What does Redis run?**
 //!
@@ -32,9 +32,7 @@
 //!   member. The folder `sent` has one of each kind. `scripts`: which one is for which limit.
 
 mod arguments;
-mod backoff;
 mod builder;
-mod cluster;
 mod cross_slot;
 mod failure;
 mod health;
@@ -59,7 +57,6 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use crate::{
@@ -70,11 +67,11 @@ use crate::{
 
 use self::{
     health::Health, in_flight::InFlightPlaces, limits::RedisLimit, query::Query,
-    scripts::ScriptCache, servers::Servers, usage::Counters,
+    scripts::ScriptCache, servers::Servers,
 };
 
 pub use builder::RedisStoreBuilder;
-pub use servers::RedisConnection;
+pub use settings::RedisConnection;
 pub use usage::RedisUsage;
 
 /// Asks Redis or Valkey about each request, so that all processes with the same store share one
@@ -139,11 +136,11 @@ pub use usage::RedisUsage;
 /// second; see [`RedisConnection`]. Each node of a cluster and each client of a pool is watched by
 /// itself: one that is down or hangs does not delay decisions on the others.
 ///
-/// For three seconds after Redis has reported a misconfiguration, calls that get no answer in time
-/// fail with it too, and not as unavailable. If every answer comes after the deadline, the store
+/// For three seconds after a server has reported a misconfiguration, calls that get no answer from it
+/// in time fail with it too, and not as unavailable. If every answer comes after the deadline, the store
 /// does not see such reports.
 ///
-/// If Redis does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once
+/// If a server does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once
 /// for all calls that wait for it, and run again. If Redis refuses to load it, all of them fail
 /// with that error, and the next load is half a second later. In the first second after a
 /// script's first call, until Redis has run it once, a call without an answer in time fails as
@@ -155,14 +152,14 @@ pub use usage::RedisUsage;
 /// not grow with the number of requests:
 ///
 /// - **Health**: one when the store becomes unavailable (a warning) or is found to be set up
-///   wrongly (an error), with the cause; while that lasts at most one a second, with how many calls
-///   have failed since the last event; and one when it is over, with how long it lasted and how
-///   many calls failed. It is over when a call is answered and none has failed for a second.
+///   wrongly (an error), and while that lasts at most one a second, with the cause and how many
+///   calls have failed since the last event; and one when it is over, with how long it lasted and
+///   how many calls failed. It is over when a call is answered and none has failed for a second.
 /// - **Connections**: one when a connection is lost or given up, and one when it is replaced; one
-///   when a server gets no more decisions, and one when it gets them again. At most one of each a
-///   second for each server.
-/// - **Keys** with a value that no store wrote: each key once a minute, and at most eight events a
-///   minute. The next event counts those that were not logged.
+///   when a server that answers too late gets no more decisions, and one when it gets them again.
+///   At most one of each a second for each server.
+/// - **Keys** with a value that no store wrote: at most one a second. The next event counts those
+///   that were not logged.
 ///
 /// [`usage`](RedisStore::usage) has the numbers: decisions by how they ended, those in flight,
 /// reconnects, and when Redis last answered.
@@ -199,14 +196,12 @@ pub struct RedisStore {
 }
 
 struct Shared {
-    servers: Servers,
+    servers: Arc<Servers>,
     /// `tollgate:1{`
     key_start: Vec<u8>,
     digest_key: DigestKey,
-    deadline: Duration,
     clock: Option<Now>,
     script_cache: ScriptCache,
-    counters: Counters,
     health: Health,
     in_flight: InFlightPlaces,
 }
@@ -268,7 +263,7 @@ impl RedisStore {
     /// # Ok::<(), fred::error::Error>(())
     /// ```
     pub fn usage(&self) -> RedisUsage {
-        self.shared.counters.read(&self.shared.servers)
+        *lock(&self.shared.servers.settings.usage)
     }
 }
 
@@ -276,7 +271,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("keys", &self.shared.key_start.escape_ascii().to_string())
-            .field("deadline", &self.shared.deadline)
+            .field("deadline", &self.shared.deadline())
             .finish_non_exhaustive()
     }
 }
@@ -291,21 +286,16 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let Ask::Charge(cost) = ask else {
-            let query = Query::new(&self.shared, limit, key.to_owned());
-            return Answer::Later(Box::pin(query.decide(ask)));
-        };
-        if let Some(outage) = self.shared.known_outage::<A, K>() {
+        if let Ask::Charge(_) = ask
+            && let Some(outage) = self.shared.known_outage::<A>()
+        {
             return Answer::Now(Err(outage));
         }
-        let mut query = Query::new(&self.shared, limit, key.to_owned());
-        if cost > 0 {
-            query.begin();
-        }
+        let query = Query::new(&self.shared, limit, key.to_owned());
         let decided: Later<_> = Box::pin(query.decide(ask));
-        if !A::IN_FLIGHT && !A::SETTLES {
+        let (Ask::Charge(cost), true) = (ask, A::IN_FLIGHT || A::SETTLES) else {
             return Answer::Later(decided);
-        }
+        };
         let (store, limit, key) = (self.clone(), limit.clone(), key.to_owned());
         Answer::Later(in_flight::delivered::<A>(decided, move |admission| {
             let withdrawn = Change::Withdraw { admission, cost };

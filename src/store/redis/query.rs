@@ -15,6 +15,7 @@ use super::{
     arguments::{KeyQuery, Queries, Settlement, Units, settled},
     failure,
     limits::RedisLimit,
+    lock,
     reply::Replies,
     run::LATE_TIMEOUT,
     script::Op,
@@ -46,14 +47,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self.all.iter().map(|query| &query.keys[0])
     }
 
-    /// Notes that a request begins, if it is one that is in flight.
-    pub(super) fn begin(&mut self) {
-        for query in &mut self.all {
-            query.place = self.shared.begin(query);
+    pub(super) async fn decide(mut self, ask: Ask) -> Decided<L> {
+        if ask.charge() > 0 {
+            for query in &mut self.all {
+                query.place = self.shared.begin(query);
+            }
         }
-    }
-
-    pub(super) async fn decide(self, ask: Ask) -> Decided<L> {
         let query = Arc::new(self);
         let shared = &query.shared;
         let answers = query.answers(ask).await;
@@ -62,7 +61,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             verdict.ok_or_else(failure::unreadable)
         });
         if let Ask::Charge(_) = ask {
-            shared.counters.record(&verdict);
+            lock(&shared.servers.settings.usage).count(&verdict);
         }
         for one in &query.all {
             shared.has_begun::<L>(&one.keys[0], one.place, &verdict);
@@ -85,18 +84,18 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 .arguments(&self.all, (op, Units::Cost(ask.cost())));
             let keys = self.all.iter().flat_map(|query| &query.keys);
             let keys = keys.cloned().collect();
-            let answer = self.shared.run(script, keys, vec![arguments]);
+            let answer = self.shared.run(Some(&script), keys, vec![arguments], None);
             return Ok(vec![answer.await?]);
         }
         self.decide_across_slots(op, ask.cost()).await
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
-    fn script_of_all(&self) -> Option<&Loadable> {
+    fn script_of_all(&self) -> Option<Arc<Loadable>> {
         if let [only] = &*self.all {
-            return Some(&only.scripts.loadable);
+            return Some(Arc::clone(&only.scripts.loadable));
         }
-        let mut slots = self.states().map(|key| self.shared.slot_of(key));
+        let mut slots = self.states().map(|key| self.shared.servers.slot_of(key));
         let first = slots.next();
         match slots.all(|slot| Some(slot) == first) {
             true => {
@@ -143,8 +142,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Change::Reset => Some(Box::pin(async move {
                 for query in self.all {
-                    let delete = self.shared.command(None, query.keys, Vec::new());
-                    let deleted = self.shared.execute(&delete).await;
+                    let deleted = self.shared.run(None, query.keys, Vec::new(), None).await;
                     self.shared.health.record(&deleted, []);
                     deleted?;
                 }
@@ -242,9 +240,8 @@ impl Shared {
         let shared = Arc::clone(self);
         let sending = runtime.spawn(async move {
             let key = keys[0].clone();
-            let command = shared.command(Some(&scripts.loadable), keys, arguments);
-            let timeout = shared.deadline.max(LATE_TIMEOUT);
-            let written = shared.execute(&command.late(timeout)).await;
+            let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));
+            let written = shared.run(Some(script), keys, arguments, Some(late)).await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         });

@@ -2,8 +2,10 @@
 //! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
 use std::{
-    convert::Infallible,
+    any::TypeId,
+    error::Error as _,
     future::Future,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -18,8 +20,7 @@ use crate::{
 use super::{
     Shared,
     failure::{self, NOSCRIPT},
-    limits::RedisLimit,
-    loads::LOAD_TIMEOUT,
+    lock,
     node::Node,
     reply::has_tail,
     scripts::Loadable,
@@ -28,221 +29,170 @@ use super::{
 /// How often a command is sent: again only if a node has redirected it, or had no script.
 const MAX_ATTEMPTS: usize = 5;
 
+/// The timeout of a load. The calls that wait for it may have shorter ones.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The timeout of a command that nobody waits for.
 pub(super) const LATE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A command about keys of one slot.
-pub(super) struct Command<'a> {
-    /// The script to run; `None` deletes the keys.
-    script: Option<&'a Loadable>,
-    keys: Vec<Bytes>,
-    arguments: Vec<Bytes>,
-    /// How long its answer is waited for.
-    timeout: Duration,
-    /// Whether nobody waits for it. Then it is also sent to a server that misses deadlines.
-    is_late: bool,
-}
-
-impl Command<'_> {
-    /// The same, though no request waits for its answer, which may take this long.
-    pub(super) fn late(self, timeout: Duration) -> Self {
-        Self {
-            timeout,
-            is_late: true,
-            ..self
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self.script {
-            Some(_) => "EVALSHA",
-            None => "DEL",
-        }
-    }
-
-    /// The arguments of the command, with this script. Mostly they are needed once.
-    fn values(&self, script: Option<&Loadable>) -> Vec<Value> {
-        let mut values = Vec::with_capacity(2 + self.keys.len() + self.arguments.len());
-        if let Some(script) = script {
-            values.push(script.sha1.clone());
-            values.push(Value::from(self.keys.len() as i64));
-        }
-        let texts = self.keys.iter().chain(&self.arguments);
-        values.extend(texts.cloned().map(Value::Bytes));
-        values
-    }
-}
-
 impl Shared {
-    /// A call of the script, or with none a deletion of the keys. It has the store's deadline.
-    pub(super) fn command<'a>(
-        &self,
-        script: Option<&'a Loadable>,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-    ) -> Command<'a> {
-        Command {
-            script,
-            keys,
-            arguments,
-            timeout: self.deadline,
-            is_late: false,
-        }
-    }
-
-    /// Runs the script; if Redis does not have it, it is loaded first.
-    pub(super) async fn run(
-        &self,
-        script: &Loadable,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-    ) -> Result<Bytes, StoreError> {
-        let command = self.command(Some(script), keys, arguments);
-        self.execute(&command).await
-    }
-
-    /// The slot of a key; 0 outside of a cluster.
-    pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
-        self.servers.slot_of(key)
-    }
-
-    /// The error of a decision that is not sent because the server is known to be unavailable;
-    /// `None` if it is to be sent.
-    pub(super) fn known_outage<L: RedisLimit<K>, K>(&self) -> Option<StoreError> {
-        let outage = self.servers.outage()?;
-        let loads = &L::only_scripts(&self.script_cache)?.loadable.loads;
-        loads.note_first_call();
-        let explained = loads.misconfiguration(|| self.servers.server_of(0), &outage);
-        let failed: Result<Verdict<Infallible>, _> = Err(explained.unwrap_or(outage));
-        self.counters.record(&failed);
-        self.health.record(&failed, []);
-        failed.err()
-    }
-
-    /// Waits for the work until the store's deadline from now.
-    pub(super) async fn in_time<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.until(Instant::now() + self.deadline, work).await
+    pub(super) fn deadline(&self) -> Duration {
+        self.servers.settings.deadline
     }
 
     /// Waits for the work until this deadline. Work that is done at once sets no timer.
-    async fn until<T>(
+    pub(super) async fn until<T>(
         &self,
         deadline: Instant,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        match tokio::time::timeout_at(deadline.into(), work).await {
-            Ok(done) => done,
-            Err(_) if self.servers.is_untried() => Err(failure::not_connected_yet()),
-            Err(_) => Err(failure::timed_out(self.deadline)),
-        }
+        let done = tokio::time::timeout_at(deadline.into(), work).await;
+        done.unwrap_or_else(|_| {
+            Err(match lock(&self.servers.settings.usage).last_answer {
+                Some(_) => failure::timed_out(self.deadline()),
+                None => failure::not_connected_yet(),
+            })
+        })
     }
 
-    /// Sends the command, and sends it again if it was redirected or its script had to be loaded.
-    pub(super) async fn execute(&self, command: &Command<'_>) -> Result<Bytes, StoreError> {
-        if let Some(script) = command.script {
-            script.loads.note_first_call();
+    /// Runs the script, or with none deletes the keys. It is sent again if it was redirected or its
+    /// script had to be loaded.
+    ///
+    /// It has the store's deadline, or if no request waits for the answer a `late` one: then it is
+    /// also sent to a server that misses deadlines.
+    pub(super) async fn run(
+        &self,
+        script: Option<&Loadable>,
+        keys: Vec<Bytes>,
+        arguments: Vec<Bytes>,
+        late: Option<Duration>,
+    ) -> Result<Bytes, StoreError> {
+        let slot = self.servers.slot_of(&keys[0]);
+        let mut words = Vec::with_capacity(2 + keys.len() + arguments.len());
+        if let Some(script) = script {
+            words.push(Value::Bytes(script.sha1.clone()));
+            words.push(Value::from(keys.len() as i64));
         }
-        let slot = self.servers.slot_of(&command.keys[0]);
-        let done = self.answer(command, slot).await;
-        if let Err(error) = &done
-            && error.kind() != StoreErrorKind::InvalidInput
-        {
-            self.servers.node_failed();
+        words.extend(keys.into_iter().chain(arguments).map(Value::Bytes));
+        let answer = self.answer(script, words, (slot, late)).await;
+        let Err(error) = &answer else {
+            if let Some(script) = script {
+                script.has_run.store(true, Relaxed);
+            }
+            return answer;
+        };
+        if error.kind() != StoreErrorKind::InvalidInput {
+            self.servers.refresh();
         }
-        match command.script {
-            Some(script) => script.loads.explain(|| self.servers.server_of(slot), done),
-            None => done,
+        let known = script.and_then(|script| self.misconfiguration(script, slot, error));
+        known.map_or(answer, Err)
+    }
+
+    /// The error of a decision that is not sent because the only server is known to be unavailable;
+    /// `None` if it is to be sent, or if this limit has not asked before.
+    pub(super) fn known_outage<L: 'static>(&self) -> Option<StoreError> {
+        let outage = self.servers.only.as_ref()?.outage()?;
+        let scripts = self.script_cache.known(TypeId::of::<L>())?;
+        let known = self.misconfiguration(&scripts.loadable, 0, &outage);
+        let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
+        lock(&self.servers.settings.usage).count(&failed);
+        self.health.record(&failed, []);
+        failed.err()
+    }
+
+    /// The misconfiguration behind a missing answer of a script about this slot: one that the node
+    /// has reported recently, or that the script has not run yet.
+    pub(super) fn misconfiguration(
+        &self,
+        script: &Loadable,
+        slot: u16,
+        error: &StoreError,
+    ) -> Option<StoreError> {
+        if error.kind() != StoreErrorKind::Unavailable {
+            return None;
         }
+        let node = self.servers.known_node_of(slot);
+        let known = node.and_then(|node| node.ok()?.loads.misconfiguration());
+        let message = match known {
+            Some(known) => format!("no answer, and a moment ago: {known}"),
+            None if failure::is_unanswered(error) && script.is_untried() => {
+                let why = error.source().map(ToString::to_string).unwrap_or_default();
+                format!("{why}, and whether Redis runs the script is not known yet")
+            }
+            None => return None,
+        };
+        Some(StoreError::new(StoreErrorKind::Misconfigured, message))
     }
 
     /// The reply of the node that holds the slot.
     ///
     /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
     /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
-    /// take a tenth of the requests that one connection can carry. What is rarely waited for is
-    /// boxed: it would make the future of each decision larger.
-    async fn answer(&self, command: &Command<'_>, slot: u16) -> Result<Bytes, StoreError> {
-        let deadline = Instant::now() + command.timeout;
-        let mut node = match self.servers.known_node_of(slot) {
-            Some(node) => node?,
-            None => {
-                self.until(deadline, Box::pin(self.servers.node_of(slot)))
-                    .await?
-            }
-        };
+    /// take a tenth of the requests that one connection can carry.
+    async fn answer(
+        &self,
+        mut script: Option<&Loadable>,
+        mut words: Vec<Value>,
+        (slot, late): (u16, Option<Duration>),
+    ) -> Result<Bytes, StoreError> {
+        let deadline = Instant::now() + late.unwrap_or(self.deadline());
+        let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
-        let mut had_script = true;
-        let mut script = command.script;
-        for _ in 0..MAX_ATTEMPTS {
-            let seen = script.map_or(0, |script| script.loads.ended());
-            let link = match node.next_link() {
-                Some(link) => link,
-                None => match node.outage().filter(|_| !command.is_late) {
-                    Some(outage) => return Err(outage),
-                    None => self.until(deadline, Box::pin(node.link())).await?,
-                },
-            };
-            let timeout = deadline.saturating_duration_since(Instant::now());
-            let bounds = (timeout, self.servers.max_unanswered);
-            let sent = match is_asking {
-                false => link.send(command.name(), command.values(script), bounds)?,
-                true => link.send_asking(command.name(), command.values(script), bounds)?,
-            };
-            let answer = sent.await;
-            let frame = answer.map_err(|error| failure::client_error(error, self.deadline))?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let link = self.until(deadline, node.link(late.is_some())).await?;
+            let sent_at = Instant::now();
+            let timeout = deadline.saturating_duration_since(sent_at);
+            let command = (script.map_or("DEL", |_| "EVALSHA"), words.clone());
+            let frame = link.send(command, is_asking, timeout).await?;
             let message = match failure::reply_or_error(frame) {
                 Ok(reply) if has_tail(&reply) => {
                     script = script.map(Loadable::beside_holds);
+                    words[0] =
+                        script.map_or(Value::Null, |script| Value::Bytes(script.sha1.clone()));
                     continue;
                 }
                 Ok(reply) => return Ok(reply),
                 Err(message) => message,
             };
-            let redirect = failure::redirect(&message, node.server());
-            had_script = true;
-            match (redirect, script) {
+            let failed = match (failure::redirect(&message, &node.host), script) {
                 (Some((server, is_moving)), _) => {
                     (node, is_asking) = (self.servers.redirected(&server)?, is_moving);
+                    failure::unavailable(
+                        "the nodes of the cluster do not agree on who holds the slot of the key",
+                    )
                 }
                 (None, Some(script)) if failure::code(&message) == NOSCRIPT => {
-                    let load = Box::pin(self.load(&node, script, seen));
-                    self.until(deadline, load).await?;
-                    had_script = false;
+                    self.until(deadline, Box::pin(load(&node, script, sent_at)))
+                        .await?;
+                    StoreError::new(
+                        StoreErrorKind::Misconfigured,
+                        "Redis forgets the script as soon as it is loaded",
+                    )
                 }
-                (None, script) => {
-                    let error = failure::redis_error(&message);
-                    if let Some(script) = script {
-                        script.loads.record_refusal(node.server(), &error);
-                    }
-                    return Err(error);
+                _ => {
+                    attempts = MAX_ATTEMPTS;
+                    failure::redis_error(&message)
                 }
+            };
+            if attempts == MAX_ATTEMPTS {
+                node.loads.record_refusal(&failed);
+                return Err(failed);
             }
         }
-        let Some(script) = script.filter(|_| !had_script) else {
-            return Err(failure::unavailable(
-                "the nodes of the cluster do not agree on who holds the slot of the key",
-            ));
-        };
-        let error = StoreError::new(
-            StoreErrorKind::Misconfigured,
-            "Redis forgets the script as soon as it is loaded",
-        );
-        script.loads.record_refusal(node.server(), &error);
-        Err(error)
     }
+}
 
-    /// Loads the script into a node, unless another call has done so since `seen` loads had ended.
-    async fn load(&self, node: &Node, script: &Loadable, seen: u64) -> Result<(), StoreError> {
-        let link = node.link().await?;
-        let send = || {
-            let text = Value::from(script.text.as_str());
-            let bounds = (LOAD_TIMEOUT, self.servers.max_unanswered);
-            link.send("SCRIPT", vec![Value::from_static_str("LOAD"), text], bounds)
-        };
-        script.loads.load(node.server(), seen, send).await
-    }
+/// Loads the script into a node, unless another call has done so since this one was sent.
+async fn load(node: &Node, script: &Loadable, sent_at: Instant) -> Result<(), StoreError> {
+    let (link, text) = (node.link(false).await?, Value::Bytes(script.text.clone()));
+    let load = async move {
+        let command = ("SCRIPT", vec![Value::from_static_str("LOAD"), text]);
+        let frame = link.send(command, false, LOAD_TIMEOUT).await?;
+        let loaded = failure::reply_or_error(frame).map(drop);
+        loaded.map_err(|message| failure::redis_error(&message))
+    };
+    node.loads.load((&script.sha1, sent_at), load).await
 }

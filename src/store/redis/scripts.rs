@@ -2,45 +2,50 @@
 
 use std::{
     any::TypeId,
-    hash::{DefaultHasher, Hash, Hasher},
+    collections::HashMap,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU16, Ordering::Relaxed},
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::{Duration, Instant},
 };
 
-use fred::prelude::Value;
+use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-use crate::{
-    algorithm::{Member, Script, Scripted},
-    store::append_only::AppendOnlyMap,
-};
+use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
-    loads::Loads,
+    lock,
     script::{fits_one_script, hold, text},
 };
 
+/// For this long after a script's first use, or until it has run once, a call without an answer
+/// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
+const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
+
 /// The script of a type of algorithm.
-pub struct Scripts {
-    number: u16,
+pub(super) struct Scripts {
+    limit: TypeId,
     pub(super) script: Script,
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
     pub(super) lists: usize,
-    pub(super) loadable: Loadable,
+    pub(super) loadable: Arc<Loadable>,
 }
 
 /// A script, and the SHA-1 sum by which Redis runs it.
 pub(super) struct Loadable {
     limits: Vec<Script>,
-    pub(super) text: String,
-    /// In hexadecimal digits; cloning allocates nothing.
-    pub(super) sha1: Value,
-    pub(super) loads: Arc<Loads>,
+    pub(super) text: Bytes,
+    /// In hexadecimal digits.
+    pub(super) sha1: Bytes,
+    /// When it was first used.
+    made_at: Instant,
+    /// Whether Redis has ever run it.
+    pub(super) has_run: AtomicBool,
     /// The script for what others hold, if this one does not hold.
-    beside: OnceLock<Box<Loadable>>,
+    beside: OnceLock<Box<Self>>,
 }
 
 impl Loadable {
@@ -50,9 +55,10 @@ impl Loadable {
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             limits,
-            sha1: Value::from(digits),
-            text,
-            loads: Arc::default(),
+            sha1: Bytes::from(digits),
+            text: text.into(),
+            made_at: Instant::now(),
+            has_run: AtomicBool::new(false),
             beside: OnceLock::new(),
         }
     }
@@ -62,10 +68,15 @@ impl Loadable {
         let make = || Box::new(Self::new(self.limits.clone(), true));
         self.beside.get_or_init(make)
     }
+
+    /// Whether it was first used a moment ago, and has not run yet.
+    pub(super) fn is_untried(&self) -> bool {
+        !self.has_run.load(Relaxed) && self.made_at.elapsed() < FIRST_RUN_WITHIN
+    }
 }
 
 impl Scripts {
-    fn of<A: Scripted>(number: u16) -> Self {
+    fn of<A: Scripted>() -> Self {
         let script = A::script();
         let layout: Vec<_> = (script.members().iter())
             .map(|member| member.function)
@@ -74,10 +85,10 @@ impl Scripts {
         let limits = vec![script.clone()];
         let holds = hold(&limits);
         Self {
-            number,
+            limit: TypeId::of::<A>(),
             layout: layout.join("+"),
             lists: keep_lists.count(),
-            loadable: Loadable::new(limits, holds),
+            loadable: Arc::new(Loadable::new(limits, holds)),
             script,
         }
     }
@@ -87,59 +98,38 @@ impl Scripts {
     }
 }
 
-/// How many limits one script can be about.
-const MAX_LIMITS: usize = 16;
-
-/// The numbers of the scripts of several limits, and then zeros.
-type Several = [u16; MAX_LIMITS];
-
 /// The scripts of limits, each made once.
-pub struct ScriptCache {
-    of_limits: AppendOnlyMap<TypeId, Arc<Scripts>>,
+#[derive(Default)]
+pub(super) struct ScriptCache {
+    of_limits: Mutex<HashMap<TypeId, Arc<Scripts>>>,
     /// Those about several keys in one slot. None if it would be too long.
-    of_several: AppendOnlyMap<Several, Option<Loadable>>,
-    count: AtomicU16,
+    of_several: Mutex<HashMap<Vec<TypeId>, Option<Arc<Loadable>>>>,
 }
 
 impl ScriptCache {
-    pub(super) fn new() -> Self {
-        Self {
-            of_limits: AppendOnlyMap::new(),
-            of_several: AppendOnlyMap::new(),
-            count: AtomicU16::new(0),
-        }
+    pub(super) fn scripts<A: Scripted>(&self) -> Arc<Scripts> {
+        let mut of_limits = lock(&self.of_limits);
+        let scripts = of_limits.entry(TypeId::of::<A>());
+        Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of::<A>())))
     }
 
-    pub(super) fn scripts<A: Scripted>(&self) -> &Arc<Scripts> {
-        let limit = TypeId::of::<A>();
-        self.of_limits.get_or_add((limit, hash_of(&limit)), || {
-            Arc::new(Scripts::of::<A>(1 + self.count.fetch_add(1, Relaxed)))
-        })
+    /// That of this type of algorithm, if it was used before.
+    pub(super) fn known(&self, limit: TypeId) -> Option<Arc<Scripts>> {
+        lock(&self.of_limits).get(&limit).cloned()
     }
 
     /// The script about these limits, in the order of their keys.
     pub(super) fn script_of_several<'s>(
         &self,
         all: impl Iterator<Item = &'s Scripts> + Clone,
-    ) -> Option<&Loadable> {
-        let mut several = Several::default();
-        for (at, scripts) in all.clone().enumerate() {
-            *several.get_mut(at)? = scripts.number;
-        }
+    ) -> Option<Arc<Loadable>> {
+        let mut of_several = lock(&self.of_several);
+        let several = of_several.entry(all.clone().map(|one| one.limit).collect());
         let make = || {
-            let limits: Vec<_> = all.clone().map(|it| it.script.clone()).collect();
+            let limits: Vec<_> = all.map(|one| one.script.clone()).collect();
             let holds = hold(&limits);
-            fits_one_script(&limits).then(|| Loadable::new(limits, holds))
+            fits_one_script(&limits).then(|| Arc::new(Loadable::new(limits, holds)))
         };
-        (self
-            .of_several
-            .get_or_add((several, hash_of(&several)), make))
-        .as_ref()
+        several.or_insert_with(make).clone()
     }
-}
-
-fn hash_of(key: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
 }

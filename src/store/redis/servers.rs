@@ -1,196 +1,185 @@
-//! The servers that a store's commands are sent to.
+//! The servers that a store's commands are sent to: one, or the nodes of a cluster, and which of
+//! them holds a slot. Each has its own connections, so that a node that is down or hangs delays no
+//! calls to others.
 
 use std::{
-    sync::Arc,
+    collections::HashMap,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use fred::{
-    clients::{Client, Pool},
-    types::config::Server,
+    prelude::Value,
+    types::{Resp3Frame, cluster::ClusterRouting, config::Server},
+};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+    time::sleep,
 };
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{
-    cluster::Cluster,
-    link::Link,
-    node::Node,
-    settings::{History, Settings},
-};
+use super::{failure, lock, node::Node, settings::Settings};
 
-/// The settings by which a [`RedisStore`](super::RedisStore) connects: those of a `fred` client or
-/// pool, with its TLS, user, socket and topology (one server, Sentinel, Cluster).
-///
-/// Only the settings are taken: the client need not be connected, and is not used otherwise. The
-/// store makes its own connections at the first decision, and ends them when it is dropped: one to
-/// each server, or for a pool as many as it has clients. In a cluster each node has its own, so
-/// that one that is down or hangs delays no calls to others.
-///
-/// Some of the client's settings are replaced by the store's own:
-///
-/// - Each command is sent once, fails at once while there is no connection, and ends with the
-///   store's deadline. What has not left the process by then is not sent.
-/// - A connection is replaced when decisions on it miss their deadline and nothing is answered for
-///   a second. Until then a pool uses its other connections.
-/// - After three deadlines in a row were missed on a connection, no decision is sent over it until
-///   a probe is answered in time: decisions fail at once, or take the other connections of a pool.
-///   One probe at a time is sent, the next at most half a second after the last.
-/// - A lost connection is made again at once, then after 20 ms, and after 500 ms at most, for ever.
-///   Each step of the handshake may take a second, or four deadlines if that is longer.
-/// - The slots of a cluster are asked for again, four times a second, while calls to one of its
-///   nodes fail.
-///
-/// Over TLS the certificate of a cluster's node is checked against the name or address by which the
-/// cluster knows the node; fred's mapping of host names is not used.
-#[derive(Clone)]
-pub struct RedisConnection {
-    client: Client,
-    connections: usize,
-}
-
-impl From<Client> for RedisConnection {
-    fn from(client: Client) -> Self {
-        Self {
-            client,
-            connections: 1,
-        }
-    }
-}
-
-impl From<Pool> for RedisConnection {
-    fn from(pool: Pool) -> Self {
-        let clients = pool.clients();
-        Self {
-            client: clients[0].clone(),
-            connections: clients.len(),
-        }
-    }
-}
+/// How often the slots are asked for while a node fails.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(250);
+/// If a node has not told the slots after this, the next one is asked too.
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(20);
+/// How long a node may take to tell the slots.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The server or cluster that a store's commands are sent to.
 pub(super) struct Servers {
-    kind: Kind,
-    history: Arc<History>,
-    pub(super) max_unanswered: usize,
+    pub(super) settings: Settings,
+    /// The only server, or the primary behind Sentinel; none in a cluster.
+    pub(super) only: Option<Arc<Node>>,
+    nodes: Mutex<HashMap<Server, Arc<Node>>>,
+    slots: watch::Sender<Slots>,
+    /// When the last refresh has begun, and its task.
+    last_refresh: Mutex<Option<(Instant, AbortHandle)>>,
 }
 
-enum Kind {
-    /// One server, or the primary behind Sentinel.
-    One(Arc<Node>),
-    Cluster(Arc<Cluster>),
-}
+/// Which node holds which slot, or why no node has told; none at first.
+type Slots = Option<Result<ClusterRouting, StoreError>>;
 
 impl Servers {
-    pub(super) fn new(
-        connection: &RedisConnection,
-        max_unanswered: usize,
-        deadline: Duration,
-    ) -> Self {
-        let settings = Settings::of(&connection.client, deadline);
-        let connections = connection.connections;
-        let history = Arc::clone(&settings.history);
-        let kind = match settings.is_clustered() {
-            true => Kind::Cluster(Arc::new(Cluster::new(settings, connections))),
-            false => Kind::One(Arc::new(Node::new(&settings, connections))),
-        };
+    pub(super) fn new(settings: Settings) -> Self {
+        let is_alone = !settings.is_clustered();
         Self {
-            kind,
-            history,
-            max_unanswered,
+            only: is_alone.then(|| Arc::new(Node::new(settings.clone()))),
+            settings,
+            nodes: Mutex::default(),
+            slots: watch::Sender::new(None),
+            last_refresh: Mutex::default(),
         }
     }
 
     /// The slot of a key; 0 outside of a cluster, where nobody needs it.
     pub(super) fn slot_of(&self, key: &[u8]) -> u16 {
-        match &self.kind {
-            Kind::One(_) => 0,
-            Kind::Cluster(_) => fred::util::redis_keyslot(key),
-        }
-    }
-
-    /// Why no decision is sent: see [`Node::outage`]. In a cluster each node is checked by itself.
-    #[inline]
-    pub(super) fn outage(&self) -> Option<StoreError> {
-        match &self.kind {
-            Kind::One(node) => node.outage(),
-            Kind::Cluster(_) => None,
-        }
-    }
-
-    /// The node that holds the slot, if that is known.
-    pub(super) fn known_node_of(&self, slot: u16) -> Option<Result<Arc<Node>, StoreError>> {
-        match &self.kind {
-            Kind::One(node) => Some(Ok(Arc::clone(node))),
-            Kind::Cluster(cluster) => cluster.known_node_of(slot),
+        match &self.only {
+            Some(_) => 0,
+            None => fred::util::redis_keyslot(key),
         }
     }
 
     /// The node that holds the slot. At first this waits until a node has told the slots.
-    pub(super) async fn node_of(&self, slot: u16) -> Result<Arc<Node>, StoreError> {
-        match &self.kind {
-            Kind::One(node) => Ok(Arc::clone(node)),
-            Kind::Cluster(cluster) => cluster.node_of(slot).await,
+    pub(super) async fn node_of(self: &Arc<Self>, slot: u16) -> Result<Arc<Node>, StoreError> {
+        let mut slots = self.slots.subscribe();
+        loop {
+            if let Some(known) = self.known_node_of(slot) {
+                return known.inspect_err(|_| self.refresh());
+            }
+            self.refresh();
+            let _ = slots.changed().await;
         }
     }
 
-    /// Which server holds the slot, as far as is known.
-    pub(super) fn server_of(&self, slot: u16) -> Option<Server> {
-        self.known_node_of(slot)?.ok()?.server().cloned()
-    }
-
-    /// A node has failed or lost a slot: asks for the slots again.
-    pub(super) fn node_failed(&self) {
-        if let Kind::Cluster(cluster) = &self.kind {
-            cluster.request_refresh();
+    /// The node that holds the slot, as far as is known.
+    pub(super) fn known_node_of(&self, slot: u16) -> Option<Result<Arc<Node>, StoreError>> {
+        if let Some(only) = &self.only {
+            return Some(Ok(Arc::clone(only)));
         }
+        let holder = match &*self.slots.borrow() {
+            Some(Ok(slots)) => slots.get_server(slot).cloned(),
+            Some(Err(error)) => return Some(Err(error.clone())),
+            None => return None,
+        };
+        Some(match holder {
+            Some(server) => Ok(self.node(&server)),
+            None => Err(failure::unavailable(format!(
+                "no node of the cluster holds slot {slot}"
+            ))),
+        })
     }
 
     /// The node at this address, to which a command is redirected.
-    pub(super) fn redirected(&self, server: &Server) -> Result<Arc<Node>, StoreError> {
-        self.node_failed();
-        match &self.kind {
-            Kind::Cluster(cluster) => Ok(cluster.node(server)),
-            Kind::One(_) => Err(StoreError::new(
+    pub(super) fn redirected(self: &Arc<Self>, server: &Server) -> Result<Arc<Node>, StoreError> {
+        self.refresh();
+        match self.only {
+            None => Ok(self.node(server)),
+            Some(_) => Err(StoreError::new(
                 StoreErrorKind::Misconfigured,
                 "Redis is a cluster, and the client is set up for one server",
             )),
         }
     }
 
-    /// Whether the first attempt to connect has not ended: then whether Redis accepts this client
-    /// is not known.
-    pub(super) fn is_untried(&self) -> bool {
-        match &self.kind {
-            Kind::One(node) => node.is_untried(),
-            Kind::Cluster(cluster) => cluster.is_untried(),
+    /// Asks the nodes of a cluster for the slots in a task, as one has failed or lost a slot; not if
+    /// a task does so, or has begun to less than [`REFRESH_INTERVAL`] ago.
+    pub(super) fn refresh(self: &Arc<Self>) {
+        let mut last = lock(&self.last_refresh);
+        let is_done = |(at, task): &(Instant, AbortHandle)| {
+            at.elapsed() >= REFRESH_INTERVAL && task.is_finished()
+        };
+        if self.only.is_none() && last.as_ref().is_none_or(is_done) {
+            let servers = Arc::clone(self);
+            let task = tokio::spawn(async move { servers.refresh_slots().await });
+            *last = Some((Instant::now(), task.abort_handle()));
         }
     }
 
-    /// How often a lost or hung connection was replaced.
-    pub(super) fn reconnects(&self) -> u64 {
-        self.history.reconnects()
+    fn node(&self, server: &Server) -> Arc<Node> {
+        let mut nodes = lock(&self.nodes);
+        let new = || Arc::new(Node::new(self.settings.of_node(server.clone())));
+        Arc::clone(nodes.entry(server.clone()).or_insert_with(new))
     }
 
-    /// How many commands are neither answered nor timed out.
-    pub(super) fn awaited(&self) -> usize {
-        self.links().iter().map(|link| link.awaited()).sum()
+    async fn refresh_slots(&self) {
+        match self.ask_nodes().await {
+            Ok(slots) => {
+                let holders = slots.unique_primary_nodes();
+                let is_gone = |server: &Server, _: &mut _| !holders.contains(server);
+                let gone: Vec<_> = lock(&self.nodes).extract_if(is_gone).collect();
+                // Dropped without the lock. Calls that wait for their answers keep them alive.
+                drop(gone);
+                self.slots.send_replace(Some(Ok(slots)));
+            }
+            // Slots that were known before are better than none.
+            Err(error) if !matches!(&*self.slots.borrow(), Some(Ok(_))) => {
+                self.slots.send_replace(Some(Err(error)));
+            }
+            Err(_) => {}
+        }
     }
 
-    /// When any server last answered anything.
-    pub(super) fn last_answer(&self) -> Option<Instant> {
-        let links = self.links();
-        let now = links.iter().filter_map(|link| link.last_answer()).max();
-        now.max(self.history.last_answer())
-    }
-
-    fn links(&self) -> Vec<Arc<Link>> {
-        match &self.kind {
-            Kind::One(node) => node.links().collect(),
-            Kind::Cluster(cluster) => {
-                let nodes = cluster.nodes();
-                nodes.iter().flat_map(|node| node.links()).collect()
+    /// The first answer of the nodes that are known or set up. They are asked one after the other,
+    /// each [`NEXT_NODE_AFTER`] after the one before.
+    async fn ask_nodes(&self) -> Result<ClusterRouting, StoreError> {
+        for seed in self.settings.hosts() {
+            self.node(&seed);
+        }
+        let mut asked = JoinSet::new();
+        for (number, node) in (0..).zip(lock(&self.nodes).values().cloned()) {
+            asked.spawn(async move {
+                sleep(number * NEXT_NODE_AFTER).await;
+                slots_from(&node).await
+            });
+        }
+        let mut failed = failure::unavailable("no node of the cluster answers");
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(Ok(slots)) => return Ok(slots),
+                // If there is one that the operator has to fix, that is told.
+                Ok(Err(error)) if failed.kind() != StoreErrorKind::Misconfigured => failed = error,
+                Ok(Err(_)) | Err(_) => {}
             }
         }
+        Err(failed)
+    }
+}
+
+async fn slots_from(node: &Node) -> Result<ClusterRouting, StoreError> {
+    let link = node.link(true).await?;
+    let command = ("CLUSTER", vec![Value::from_static_str("SLOTS")]);
+    let answer = match link.send(command, false, PATIENCE).await? {
+        Resp3Frame::SimpleError { data, .. } => return Err(failure::redis_error(&data)),
+        answer => answer,
+    };
+    let slots = Value::try_from(answer)
+        .and_then(|slots| ClusterRouting::from_cluster_slots(slots, &*node.host));
+    match slots {
+        Ok(slots) if slots.len() > 0 => Ok(slots),
+        _ => Err(failure::unavailable("the node knows of no slots")),
     }
 }

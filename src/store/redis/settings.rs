@@ -1,162 +1,158 @@
 //! The settings of the store's connections, and how one is made from them.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use fred::{
-    clients::Client,
+    clients::{Client, Pool},
     error::{Error, ErrorKind},
     interfaces::ClientLike,
-    types::config::{
-        Config, ConnectionConfig, PerformanceConfig, Server, ServerConfig, UnresponsiveConfig,
-    },
+    types::config::{ReconnectPolicy, Server, ServerConfig},
 };
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{task::JoinHandle, time::sleep};
 
-use super::{link::Link, lock};
+use super::usage::RedisUsage;
 
 /// The shortest timeout of each step of a handshake.
 const MIN_HANDSHAKE: Duration = Duration::from_secs(1);
 
+/// The settings by which a [`RedisStore`](super::RedisStore) connects: those of a `fred` client or
+/// pool, with its TLS, user, socket and topology (one server, Sentinel, Cluster).
+///
+/// Only the settings are taken: the client need not be connected, and is not used otherwise. The
+/// store makes its own connections at the first decision, and ends them when it is dropped: one to
+/// each server, or for a pool as many as it has clients. In a cluster each node has its own, so
+/// that one that is down or hangs delays no calls to others.
+///
+/// Some of the client's settings are replaced by the store's own:
+///
+/// - Each command is sent once, fails at once while there is no connection, and ends with the
+///   store's deadline. What has not left the process by then is not sent.
+/// - A connection is replaced when decisions on it miss their deadline and nothing is answered for
+///   a second, or for the deadline if that is longer. Until then a pool uses its other connections.
+/// - After three deadlines in a row were missed on a connection, no decision is sent over it until
+///   a probe is answered in time: decisions fail at once, or take the other connections of a pool.
+///   One probe at a time is sent, the next at most half a second after the last.
+/// - A lost connection is made again at once, then after 20 ms, and after 500 ms at most, for ever.
+///   Each step of the handshake may take a second, or four deadlines if that is longer.
+/// - The slots of a cluster are asked for again, four times a second, while calls to one of its
+///   nodes fail.
+///
+/// Over TLS the certificate of a cluster's node is checked against the name or address by which the
+/// cluster knows the node; fred's mapping of host names is not used.
+#[derive(Clone)]
+pub struct RedisConnection {
+    client: Client,
+    connections: usize,
+}
+
+impl From<Client> for RedisConnection {
+    fn from(client: Client) -> Self {
+        Self {
+            client,
+            connections: 1,
+        }
+    }
+}
+
+impl From<Pool> for RedisConnection {
+    fn from(pool: Pool) -> Self {
+        let clients = pool.clients();
+        Self {
+            client: clients[0].clone(),
+            connections: clients.len(),
+        }
+    }
+}
+
 /// The settings of the caller's client, except for those that the store sets itself.
 #[derive(Clone)]
 pub(super) struct Settings {
-    config: Config,
-    connection: ConnectionConfig,
-    performance: PerformanceConfig,
-    /// The timeout of each step of a handshake.
-    handshake: Duration,
+    /// Has them, and is not connected.
+    client: Client,
+    /// How many connections there are to each server.
+    pub(super) connections: usize,
+    /// How many commands may be unanswered on each.
+    pub(super) max_unanswered: usize,
     /// How long a decision may take.
     pub(super) deadline: Duration,
-    pub(super) history: Arc<History>,
-}
-
-/// The record of earlier connections, to any server.
-#[derive(Default)]
-pub(super) struct History {
-    /// How often a lost or hung connection was replaced.
-    reconnects: AtomicU64,
-    /// The last answer over a connection that is gone.
-    last_answer: Mutex<Option<Instant>>,
-}
-
-impl History {
-    pub(super) fn reconnects(&self) -> u64 {
-        self.reconnects.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn last_answer(&self) -> Option<Instant> {
-        *lock(&self.last_answer)
-    }
-
-    pub(super) fn reconnected(&self) {
-        self.reconnects.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn connection_ended(&self, link: &Link) {
-        let mut last = lock(&self.last_answer);
-        *last = (*last).max(link.last_answer());
-    }
+    pub(super) usage: Arc<Mutex<RedisUsage>>,
 }
 
 impl Settings {
-    pub(super) fn of(client: &Client, deadline: Duration) -> Self {
+    pub(super) fn of(of: &RedisConnection, max_unanswered: usize, deadline: Duration) -> Self {
+        let mut config = of.client.client_config();
+        config.fail_fast = true;
+        let mut connection = of.client.connection_config().clone();
         let handshake = MIN_HANDSHAKE.max(deadline.saturating_mul(4));
-        let mut connection = ConnectionConfig {
-            connection_timeout: handshake,
-            internal_command_timeout: handshake,
-            max_command_attempts: 1,
-            // The store itself bounds how many commands wait.
-            max_command_buffer_len: 0,
-            // The store itself notices a connection that hangs.
-            unresponsive: UnresponsiveConfig {
-                max_timeout: None,
-                ..UnresponsiveConfig::default()
-            },
-            ..client.connection_config().clone()
-        };
+        connection.connection_timeout = handshake;
+        connection.internal_command_timeout = handshake;
+        connection.max_command_attempts = 1;
+        // The store itself bounds how many commands wait.
+        connection.max_command_buffer_len = 0;
+        // The store itself notices a connection that hangs.
+        connection.unresponsive.max_timeout = None;
         // Commands are small: each is sent at once, and not when TCP has acknowledged the one
         // before.
         connection.tcp.nodelay = connection.tcp.nodelay.or(Some(true));
+        let performance = of.client.perf_config();
         Self {
-            config: Config {
-                fail_fast: true,
-                ..client.client_config()
-            },
-            connection,
-            performance: client.perf_config(),
-            handshake,
+            // It does not reconnect: when its connection ends, so does its task.
+            client: Client::new(config, Some(performance), Some(connection), None),
+            connections: of.connections,
+            max_unanswered,
             deadline,
-            history: Arc::default(),
-        }
-    }
-
-    /// The server, if the settings name one; `None` for a cluster or Sentinel.
-    pub(super) fn server(&self) -> Option<Server> {
-        match &self.config.server {
-            ServerConfig::Centralized { server } => Some(server.clone()),
-            _ => None,
+            usage: Arc::default(),
         }
     }
 
     /// What the server is called in events: its address, or which primary it is.
     pub(super) fn name(&self) -> String {
-        match &self.config.server {
-            ServerConfig::Centralized { server } => server.to_string(),
+        match self.client.client_config().server {
             ServerConfig::Sentinel { service_name, .. } => {
                 format!("the primary of {service_name}")
             }
-            other => {
-                let hosts: Vec<_> = other.hosts().iter().map(ToString::to_string).collect();
+            server => {
+                let hosts: Vec<_> = server.hosts().iter().map(ToString::to_string).collect();
                 hosts.join(", ")
             }
         }
     }
 
     pub(super) fn is_clustered(&self) -> bool {
-        self.config.server.is_clustered()
+        self.client.is_clustered()
     }
 
     pub(super) fn hosts(&self) -> Vec<Server> {
-        self.config.server.hosts()
+        self.client.client_config().server.hosts()
     }
 
     /// The same settings for one node of a cluster.
     pub(super) fn of_node(&self, server: Server) -> Self {
-        let mut settings = self.clone();
-        settings.config.server = ServerConfig::Centralized { server };
-        settings
+        let mut config = self.client.client_config();
+        config.server = ServerConfig::Centralized { server };
+        let connection = self.client.connection_config().clone();
+        let performance = self.client.perf_config();
+        Self {
+            client: Client::new(config, Some(performance), Some(connection), None),
+            ..self.clone()
+        }
     }
 
-    /// Connects a new client. It does not reconnect: when its connection ends, so does its task.
+    /// Connects a new client.
     pub(super) async fn connect(&self) -> Result<(Client, ConnectionTask), Error> {
-        let client = Client::new(
-            self.config.clone(),
-            Some(self.performance.clone()),
-            Some(self.connection.clone()),
-            None,
-        );
+        let client = self.client.clone_new();
         let mut running = ConnectionTask(client.connect());
-        // Sentinel needs several steps, and fred has no timeout for one of them.
-        let limit = 6 * self.handshake;
-        let connected = async {
-            tokio::select! {
-                biased;
-                error = running.ended() => Err(error),
-                connected = client.wait_for_connect() => connected,
+        tokio::select! {
+            biased;
+            error = running.ended() => Err(error),
+            connected = client.wait_for_connect() => connected.map(|()| (client, running)),
+            // Sentinel needs several steps, and fred has no timeout for one of them.
+            () = sleep(6 * client.connection_config().connection_timeout) => {
+                Err(Error::new(ErrorKind::Timeout, "the handshake did not end in time"))
             }
-        };
-        match timeout(limit, connected).await {
-            Ok(connected) => connected.map(|()| (client, running)),
-            Err(_) => Err(Error::new(
-                ErrorKind::Timeout,
-                "the handshake did not end in time",
-            )),
         }
     }
 }
@@ -178,5 +174,24 @@ impl ConnectionTask {
 impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// Pauses between attempts to reach a server: they double from 20 ms to half a second, and differ a
+/// little, so that many processes do not come at the same instant.
+pub(super) struct Pauses(ReconnectPolicy);
+
+impl Pauses {
+    pub(super) const MAX: Duration = Duration::from_millis(500);
+
+    pub(super) fn new() -> Self {
+        let mut policy = ReconnectPolicy::new_exponential(0, 20, Self::MAX.as_millis() as u32, 2);
+        policy.set_jitter(20);
+        Self(policy)
+    }
+
+    pub(super) async fn pause(&mut self) {
+        let millis = self.0.next_delay();
+        sleep(millis.map_or(Self::MAX, Duration::from_millis)).await;
     }
 }

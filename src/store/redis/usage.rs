@@ -1,16 +1,11 @@
-//! Counters: how a store's decisions ended, and how its connections are.
+//! The numbers that a monitor looks at: how a store's decisions ended, and how its connections are.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
+use std::time::Instant;
 
 use crate::{
     error::{StoreError, StoreErrorKind},
     store::Verdict,
 };
-
-use super::servers::Servers;
 
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
@@ -40,40 +35,18 @@ pub struct RedisUsage {
     pub last_answer: Option<Instant>,
 }
 
-#[derive(Default)]
-pub(super) struct Counters {
-    admitted: AtomicU64,
-    refused: AtomicU64,
-    unavailable: AtomicU64,
-    misconfigured: AtomicU64,
-    invalid: AtomicU64,
-}
-
-impl Counters {
+impl RedisUsage {
     /// Counts how a decision ended.
-    pub(super) fn record<S>(&self, decided: &Result<Verdict<S>, StoreError>) {
+    pub(super) fn count<S>(&mut self, decided: &Result<Verdict<S>, StoreError>) {
         let counter = match decided {
-            Ok(verdict) if verdict.admitted => &self.admitted,
-            Ok(_) => &self.refused,
+            Ok(verdict) if verdict.admitted => &mut self.admitted,
+            Ok(_) => &mut self.refused,
             Err(error) => match error.kind() {
-                StoreErrorKind::Unavailable => &self.unavailable,
-                StoreErrorKind::Misconfigured => &self.misconfigured,
-                StoreErrorKind::InvalidInput => &self.invalid,
+                StoreErrorKind::Unavailable => &mut self.unavailable,
+                StoreErrorKind::Misconfigured => &mut self.misconfigured,
+                StoreErrorKind::InvalidInput => &mut self.invalid,
             },
         };
-        counter.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn read(&self, servers: &Servers) -> RedisUsage {
-        RedisUsage {
-            admitted: self.admitted.load(Relaxed),
-            refused: self.refused.load(Relaxed),
-            unavailable: self.unavailable.load(Relaxed),
-            misconfigured: self.misconfigured.load(Relaxed),
-            invalid: self.invalid.load(Relaxed),
-            in_flight: servers.awaited(),
-            reconnects: servers.reconnects(),
-            last_answer: servers.last_answer(),
-        }
+        *counter += 1;
     }
 }

@@ -33,7 +33,7 @@ struct Seen {
     answered: Mutex<HashMap<usize, u64>>,
     /// Connections with a lower number forward nothing, in neither direction, and stay open.
     held_below: watch::Sender<usize>,
-    delay: Duration,
+    delay: Mutex<Duration>,
 }
 
 impl Proxy {
@@ -47,7 +47,7 @@ impl Proxy {
             accepted: AtomicUsize::new(0),
             answered: Mutex::default(),
             held_below: watch::Sender::new(0),
-            delay,
+            delay: Mutex::new(delay),
         });
         let listening = tokio::spawn(listen(listener, server, Arc::clone(&seen)));
         Self {
@@ -55,6 +55,11 @@ impl Proxy {
             seen,
             listening,
         }
+    }
+
+    /// Forwards each piece after this delay from now on.
+    pub fn set_delay(&self, delay: Duration) {
+        *self.seen.delay.lock().expect("no panic") = delay;
     }
 
     /// Its port.
@@ -122,7 +127,8 @@ async fn pipe(
     let mut held_below = seen.held_below.subscribe();
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        sleep(seen.delay).await;
+        let delay = *seen.delay.lock().expect("no panic");
+        sleep(delay).await;
         let forwards = held_below.wait_for(|&held| number >= held);
         if forwards.await.is_err() || to.write_all(&buffer[..read]).await.is_err() {
             return;

@@ -115,16 +115,23 @@ fn one_key_under_two_policies_algorithms_or_prefixes_is_several_buckets() {
 }
 
 #[test]
-fn a_prefix_is_short_and_plain() {
+fn a_prefix_and_a_hash_tag_are_short_and_plain() {
     let redis = Redis::start();
     let long = "x".repeat(65);
     for prefix in ["", "{", "a}b", "a\"", "é", "a b", "a*", "\n", &long] {
         let builder = RedisStore::builder(redis.client().clone());
-        assert!(builder.try_prefix(prefix).is_err(), "{prefix:?}");
+        let error = builder.prefix(prefix).try_build().unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("{prefix:?}")),
+            "{error}"
+        );
+        let builder = RedisStore::builder(redis.client().clone());
+        assert!(builder.hash_tag(prefix).try_build().is_err(), "{prefix:?}");
     }
     for prefix in ["a", "my-app.limits:1_a", &long[..64]] {
         let builder = RedisStore::builder(redis.client().clone());
-        assert!(builder.try_prefix(prefix).is_ok(), "{prefix:?}");
+        let builder = builder.prefix(prefix).hash_tag(prefix);
+        assert!(builder.try_build().is_ok(), "{prefix:?}");
     }
 }
 
@@ -132,13 +139,13 @@ fn a_prefix_is_short_and_plain() {
 fn a_deadline_and_a_bound_that_nothing_can_keep_are_refused_with_their_value() {
     let redis = Redis::start();
     let builder = || RedisStore::builder(redis.client().clone());
-    let error = builder().try_deadline(Duration::ZERO).unwrap_err();
+    let error = builder().deadline(Duration::ZERO).try_build().unwrap_err();
     assert_eq!(error.to_string(), "the deadline 0ns is shorter than 1ms");
-    let error = builder().try_max_unanswered(0).unwrap_err();
+    let error = builder().max_unanswered(0).try_build().unwrap_err();
     let told = "max_unanswered is 0: no decision could be sent";
     assert_eq!(error.to_string(), told);
-    let builder = builder().deadline(Duration::from_millis(1));
-    assert!(builder.try_max_unanswered(1).is_ok());
+    let least = builder().deadline(Duration::from_millis(1));
+    assert!(least.max_unanswered(1).try_build().is_ok());
 }
 
 /// With the first write and with the next, which changes it in its place.

@@ -50,9 +50,9 @@ pub(crate) fn told_by(prefix: &str) -> Vec<Told> {
     its.cloned().collect()
 }
 
-/// The events about connections to this server, in order.
-pub(crate) fn told_of(server: &tollgate_redis_tests::Server) -> Vec<Told> {
-    let is_its = format!(" server=\"127.0.0.1:{}\"", server.port());
+/// The events about connections to the server on this port, in order.
+pub(crate) fn told_of(port: u16) -> Vec<Told> {
+    let is_its = format!(" server=\"127.0.0.1:{port}\"");
     let told = TOLD.lock().unwrap();
     let its = told.iter().filter(|told| told.fields.contains(&is_its));
     its.cloned().collect()

@@ -201,7 +201,8 @@ async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_
         assert!(given.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(10)).await;
     }
-    // Its misconfiguration is forgotten: a late answer is just late.
+    // After three seconds its misconfiguration is forgotten: a late answer is just late.
+    sleep(Duration::from_secs(3)).await;
     server.stop_process();
     let error = limiter.check(&7_u32).await.unwrap_err();
     server.continue_process();
