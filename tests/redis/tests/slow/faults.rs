@@ -8,7 +8,7 @@ use fred::{
     types::{CustomCommand, Value},
 };
 use tokio::time::{Instant, sleep};
-use tollgate::{OnStoreError, RateLimiter, StoreError, StoreErrorKind, store::RedisStore};
+use tollgate::{OnStoreError, RateLimiter, store::RedisStore};
 use tollgate_redis_tests::{Cluster, Sentinels, Server, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Traffic, has, plenty, recovery, store};
@@ -19,14 +19,9 @@ async fn is_survived(
     within: Duration,
     fault: impl AsyncFn(&Traffic) -> Instant,
 ) -> Vec<crate::traffic::Seen> {
-    let chosen = |error: &StoreError| {
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-        OnStoreError::Admit
-    };
     let all = [
         Traffic::through(&store, plenty(), OnStoreError::Refuse),
         Traffic::through(&store, plenty(), OnStoreError::Admit),
-        Traffic::through(&store, plenty(), chosen),
     ];
     for traffic in &all {
         traffic.is_decided().await;
@@ -36,7 +31,7 @@ async fn is_survived(
         traffic.is_decided().await;
     }
     sleep(Duration::from_millis(500)).await;
-    let choices = [Answer::Unavailable, Answer::Undecided, Answer::Undecided];
+    let choices = [Answer::Unavailable, Answer::Undecided];
     let mut undecided = Vec::new();
     for (traffic, choice) in all.into_iter().zip(choices) {
         let seen = traffic.end().await;
