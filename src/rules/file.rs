@@ -87,6 +87,7 @@ impl<'a> File<'a> {
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
             ));
         }
+        self.set.routes.finish();
         self.set.limits = Arc::new(self.limits);
         Ok(self.set)
     }
