@@ -109,7 +109,7 @@ impl<'de> DeserializeSeed<'de> for File<'_> {
     type Value = RuleSet;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RuleSet, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(self)
     }
 }
 

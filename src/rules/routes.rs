@@ -219,8 +219,8 @@ impl Routes {
         };
         found(&self.every_path);
         if let Some(pattern) = &route.pattern {
-            // A parameter is a segment that only a parameter matches. So is what is empty for the
-            // rest of a path.
+            // As a path, `{name}` is a segment that only parameters match, and an empty segment is
+            // one that only `{*rest}` matches.
             match pattern.split_once("{*") {
                 Some((before, _)) => self.tree.each(&format!("{before}/"), &mut found),
                 None => self.tree.each(pattern, &mut found),
