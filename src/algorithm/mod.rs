@@ -106,9 +106,9 @@ pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 pub use wait_at_most::WaitAtMost;
 
-/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as `can Kind: its
-/// type`: it is `additive` (and may count requests), or can only be counted `per_request`, or is
-/// `plain`.
+/// Calls the macro `$then` with all algorithms that a rule of a file can have, each as
+/// `can Kind: its type`: it is `additive` (and may count requests), or may only count requests
+/// (`per_request`), or is `plain`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! every_rule {

@@ -105,7 +105,7 @@ impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<'_, A> {
     type Value = (A, Given);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(self)
     }
 }
 

@@ -87,6 +87,7 @@ impl<'a> File<'a> {
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
             ));
         }
+        self.set.routes.finish();
         self.set.limits = Arc::new(self.limits);
         Ok(self.set)
     }
@@ -108,7 +109,7 @@ impl<'de> DeserializeSeed<'de> for File<'_> {
     type Value = RuleSet;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RuleSet, D::Error> {
-        deserializer.deserialize_map(self)
+        deserializer.deserialize_any(self)
     }
 }
 

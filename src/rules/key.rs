@@ -33,25 +33,25 @@ pub(crate) struct Charge {
 
 impl Charge {
     /// A charge of this key to each of the limits.
-    pub(super) fn each(limits: Range<u32>, key: &KeyValue) -> impl Iterator<Item = Self> {
-        limits.map(|limit| Self {
-            limit,
-            key: key.clone(),
-        })
+    #[inline]
+    pub(super) fn each(limits: Range<u32>, key: KeyValue) -> Few<Self> {
+        if limits.len() == 1 {
+            let limit = limits.start;
+            return Few::One(Self { limit, key });
+        }
+        let key = || key.clone();
+        limits.map(|limit| Self { limit, key: key() }).collect()
     }
 }
 
 impl RuleKey {
     #[inline]
-    pub(super) fn new(
-        table: &Arc<LimitTable>,
-        cost: u32,
-        charges: impl IntoIterator<Item = Charge>,
-    ) -> Self {
+    pub(super) fn new(limits: &Arc<LimitTable>, cost: u32, charges: Few<Charge>) -> Self {
+        let limits = Arc::clone(limits);
         Self {
-            limits: Arc::clone(table),
+            limits,
             cost,
-            charges: charges.into_iter().collect(),
+            charges,
         }
     }
 

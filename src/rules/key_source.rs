@@ -33,30 +33,29 @@ pub(crate) enum OnMissing {
 impl KeySource {
     /// The key of a request; `None` if the rule does not apply to it.
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<KeyValue>, MissingKey> {
-        let found = match self {
-            Self::Everyone => Some(KeyValue::Everyone),
-            Self::Address(by) => by.extract(request)?.map(KeyValue::Address),
-            Self::Header(by) => by.extract(request)?.map(KeyValue::Value),
-            Self::Client(by) => by.extract(request)?.map(KeyValue::Address),
+        match self {
+            Self::Everyone => Ok(Some(KeyValue::Everyone)),
+            Self::Address(by) => Ok(by.extract(request)?.map(KeyValue::Address)),
+            Self::Header(by) => Ok(by.extract(request)?.map(KeyValue::Value)),
+            Self::Client(by) => Ok(by.extract(request)?.map(KeyValue::Address)),
             Self::Route => {
                 let route = matched_route(request).map(HeaderKey::from);
-                Some(route.map_or(KeyValue::Everyone, KeyValue::Value))
+                Ok(Some(route.map_or(KeyValue::Everyone, KeyValue::Value)))
             }
             Self::Extension(extension, on_missing) => {
                 match (extension.value(request.extensions()), on_missing) {
-                    (Some(value), _) => Some(KeyValue::Value(HeaderKey::from(&*value))),
-                    (None, OnMissing::Next) => None,
-                    (None, OnMissing::Share) => Some(KeyValue::Everyone),
-                    (None, OnMissing::Reject) => return Err(missing_extension(extension.of)),
+                    (Some(value), _) => Ok(Some(KeyValue::Value(HeaderKey::from(&*value)))),
+                    (None, OnMissing::Next) => Ok(None),
+                    (None, OnMissing::Share) => Ok(Some(KeyValue::Everyone)),
+                    (None, OnMissing::Reject) => Err(missing_extension(extension.of)),
                 }
             }
             Self::Several(sources) => {
                 let keys = sources.iter().map(|source| source.find(request));
                 let keys = keys.collect::<Result<Option<Arc<[_]>>, _>>()?;
-                keys.map(KeyValue::Several)
+                Ok(keys.map(KeyValue::Several))
             }
-        };
-        Ok(found)
+        }
     }
 
     /// Whether the rule applies to every request: each has the key, or is rejected.

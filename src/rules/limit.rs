@@ -292,6 +292,9 @@ impl Limit for RuleLimits {
 
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
+        if let Few::One((number, one)) = &snapshot.snapshots {
+            return snapshot.limits.limit(*number).delay_of(one);
+        }
         let each = snapshot.each();
         let delays = each.map(|(limit, snapshot)| limit.delay_of(snapshot));
         delays.max().unwrap_or_default()

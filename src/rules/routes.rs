@@ -131,12 +131,21 @@ pub(super) struct Candidate {
     methods: Methods,
 }
 
-/// All rules, found by path: a tree of the segments of their patterns.
+impl Candidate {
+    #[inline]
+    pub(super) fn is_for(&self, method: Methods) -> bool {
+        self.methods.include(method)
+    }
+}
+
+/// All rules, found by path: in a tree of the segments of their patterns.
 #[derive(Default)]
 pub(super) struct Routes {
     tree: Node,
     /// The rules that match every path.
     every_path: Vec<Candidate>,
+    /// The rules that match each of the patterns, taken as a path: axum spells a matched route so.
+    known: HashMap<Box<str>, Box<[Candidate]>, RandomState>,
     count: u32,
 }
 
@@ -157,7 +166,11 @@ impl Routes {
     pub(super) fn add(&mut self, route: &Route, rule: u32, cost: u32) {
         let end = match &route.pattern {
             None => &mut self.every_path,
-            Some(pattern) => self.tree.end_of(pattern),
+            Some(pattern) => {
+                self.known
+                    .insert(format!("/{pattern}").into(), Box::default());
+                self.tree.end_of(pattern)
+            }
         };
         end.push(Candidate {
             rule,
@@ -168,40 +181,46 @@ impl Routes {
         self.count += 1;
     }
 
-    /// All rules that match a path, whatever the method, in several lists.
-    #[inline]
-    pub(super) fn each<'a>(&'a self, path: &str, found: &mut impl FnMut(&'a [Candidate])) {
-        found(&self.every_path);
-        if let Some(path) = path.strip_prefix('/') {
-            self.tree.each(path, found);
+    /// Makes the table of all patterns, when all routes are added.
+    pub(super) fn finish(&mut self) {
+        let patterns: Vec<_> = self.known.drain().map(|(path, _)| path).collect();
+        for path in patterns {
+            let found = self.matching(&path, &mut Vec::new()).into();
+            self.known.insert(path, found);
         }
     }
 
-    /// The first rule from this one on that matches a path and a method.
+    /// The rules that match a path, whatever the method. What is not in the table is put into
+    /// `room`.
     #[inline]
-    pub(super) fn next(&self, path: &str, method: Methods, from: u32) -> Option<Candidate> {
-        let mut first: Option<Candidate> = None;
-        self.each(path, &mut |list| {
-            let mut list = list.iter();
-            let next = list.find(|it| it.rule >= from && it.methods.include(method));
-            let is_first = |it: &&Candidate| first.is_none_or(|first| it.route < first.route);
-            first = next.filter(is_first).copied().or(first);
-        });
-        first
+    pub(super) fn matching<'a>(
+        &'a self,
+        path: &str,
+        room: &'a mut Vec<Candidate>,
+    ) -> &'a [Candidate] {
+        if let Some(known) = self.known.get(path) {
+            return known;
+        }
+        room.extend(&self.every_path);
+        if let Some(path) = path.strip_prefix('/') {
+            self.tree.each(path, &mut |list| room.extend(list));
+        }
+        room.sort_by_key(|candidate| candidate.route);
+        room
     }
 
     /// The first of these rules that matches every request of this route.
     pub(super) fn covering(&self, route: &Route, of: impl Fn(u32) -> bool) -> Option<u32> {
         let mut first = None;
         let mut found = |list: &[Candidate]| {
-            let covers = |it: &&Candidate| it.methods.include(route.methods) && of(it.rule);
+            let covers = |it: &&Candidate| it.is_for(route.methods) && of(it.rule);
             let covering = list.iter().find(covers).map(|it| it.rule);
             first = first.into_iter().chain(covering).min();
         };
         found(&self.every_path);
         if let Some(pattern) = &route.pattern {
-            // A parameter is a segment that only a parameter matches. So is what is empty for the
-            // rest of a path.
+            // As a path, `{name}` is a segment that only parameters match, and an empty segment is
+            // one that only `{*rest}` matches.
             match pattern.split_once("{*") {
                 Some((before, _)) => self.tree.each(&format!("{before}/"), &mut found),
                 None => self.tree.each(pattern, &mut found),

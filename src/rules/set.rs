@@ -48,19 +48,20 @@ impl RuleSet {
     pub(super) fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         // In a router this is the route, so another spelling of the path escapes no rule.
         let path = matched_route(request).unwrap_or_else(|| request.uri().path());
+        let mut room = Vec::new();
+        let candidates = self.routes.matching(path, &mut room);
         if self.matched.counts() {
-            let mut matched = Vec::new();
             // Whatever their methods.
-            (self.routes).each(path, &mut |list| {
-                matched.extend(list.iter().map(|it| it.route))
-            });
-            self.matched.count(matched);
+            self.matched.count(candidates.iter().map(|it| it.route));
         }
         let method = Methods::of(request.method());
-        let (mut charges, mut cost, mut from) = (Vec::new(), 0, 0);
-        while let Some(candidate) = self.routes.next(path, method, from) {
+        let (mut charges, mut cost, mut last) = (Vec::new(), 0, None);
+        for candidate in candidates {
             // Only the first matching route of a rule counts.
-            from = candidate.rule + 1;
+            if !candidate.is_for(method) || last == Some(candidate.rule) {
+                continue;
+            }
+            last = Some(candidate.rule);
             let rule = &self.rules[candidate.rule as usize];
             let key = match rule.key.find(request) {
                 Ok(Some(key)) => key,
@@ -71,14 +72,17 @@ impl RuleSet {
             };
             let limits = rule.limits_of(request);
             if !self.all_apply {
-                let charges = Charge::each(limits, &key);
+                let charges = Charge::each(limits, key);
                 return Ok(Some(RuleKey::new(&self.limits, candidate.cost, charges)));
             }
             cost = candidate.cost.max(cost);
-            charges.extend(Charge::each(limits, &key));
+            charges.extend_from_slice(Charge::each(limits, key).as_slice());
         }
         match charges.is_empty() {
-            false => Ok(Some(RuleKey::new(&self.limits, cost, charges))),
+            false => {
+                let charges = charges.into_iter().collect();
+                Ok(Some(RuleKey::new(&self.limits, cost, charges)))
+            }
             true if self.refuses_unmatched => Err(no_rule()),
             true => Ok(None),
         }

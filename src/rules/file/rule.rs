@@ -232,7 +232,7 @@ impl File<'_> {
             if is_of_another || (self.limits.0[first..].iter()).any(|other| other.name() == name) {
                 return Err(format!("another rule or limit has the name `{name}`"));
             }
-            let algorithm = algorithm
+            let algorithm = (**algorithm)
                 .clone()
                 .named(name)
                 .map_err(|error| error.to_string())?;

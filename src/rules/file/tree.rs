@@ -39,7 +39,7 @@ pub(super) enum Tree {
     Map(Map),
     List(Vec<Tree>),
     /// An algorithm, and its name if it has one.
-    Limit(AnyAlgorithm, Option<String>),
+    Limit(Box<AnyAlgorithm>, Option<String>),
 }
 
 /// The fields of a map that are given.
@@ -139,7 +139,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
             Shape::Value(kind) => self.value(kind).deserialize(deserializer).map(Tree::Text),
             Shape::Limit => {
                 let (algorithm, given) = any_algorithm(self.of).deserialize(deserializer)?;
-                Ok(Tree::Limit(algorithm, given.get("name")))
+                Ok(Tree::Limit(algorithm.into(), given.get("name")))
             }
             _ => deserializer.deserialize_any(self),
         }

@@ -134,6 +134,7 @@ async fn the_first_rule_that_matches_applies_and_what_none_is_for_passes() {
                 &routes(r#"["GET,DELETE /users/{id}", "/admin/{*rest}"]"#),
                 3,
             ),
+            rule("versions", &routes(r#"["/v{n}/users"]"#), 1),
             rule("writes", &routes(r#"["POST", "PUT"]"#), 4),
         ]
         .concat(),
@@ -144,6 +145,8 @@ async fn the_first_rule_that_matches_applies_and_what_none_is_for_passes() {
     assert_eq!(limited.of_ten("GET", "/users/8").await, 0);
     assert_eq!(limited.of_ten("PURGE", "/admin/a/b").await, 0);
     assert_eq!(limited.of_ten("GET", "/users/7/photo").await, 10);
+    assert_eq!(limited.of_ten("GET", "/v2/users").await, 1);
+    assert_eq!(limited.of_ten("GET", "/v/users").await, 10);
     assert_eq!(limited.of_ten("POST", "/users/7").await, 4);
     assert_eq!(limited.of_ten("PUT", "/").await, 0);
 }

@@ -63,6 +63,8 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
         ("", "'GET /x'"),
         ("routes = '/{a}'", "'/x'"),
         ("routes = '/{a}'", "'/{b}'"),
+        ("routes = '/{a}'", "'/v{n}'"),
+        ("routes = '/v{n}'", "'/v1'"),
         ("routes = '/a/{*rest}'", "['/a/b', 'POST /a/{x}/{*y}']"),
         ("routes = ['GET /x', '/y']", "['HEAD /x', 'PUT,POST /y']"),
     ] {
@@ -81,6 +83,7 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
     for (first, second) in [
         ("/x", "'/{a}'"),
         ("/{a}", "'/'"),
+        ("/v{n}", "['/v', '/{a}', '/w{n}']"),
         ("/a/{*rest}", "['/a', '/a/']"),
         ("/a/{b}", "'/a/{*rest}'"),
         ("GET /x", "'/x'"),
