@@ -69,8 +69,8 @@ pub(super) fn code(message: &str) -> &str {
 
 /// The error of a call that Redis answered with an error.
 pub(super) fn redis_error(message: &str) -> StoreError {
-    // An unknown command, or a node of a cluster that the client takes for a single server, say: what
-    // is not known does not go away by itself.
+    // What is not known (an unknown command, or a node of a cluster that the client takes for a
+    // single server) does not go away by itself.
     let kind = kind_of(code(message)).unwrap_or(StoreErrorKind::Misconfigured);
     StoreError::new(kind, message)
 }

@@ -23,8 +23,8 @@
 //!
 //! **How is it set up?**
 //!
-//! - `builder`: what a user can set. `settings`: those of the client or pool, and how a connection is
-//!   made from them.
+//! - `builder`: what a user can set. `settings`: what is taken from the client or pool, and how a
+//!   connection is made of it.
 //!
 //! **What does Redis run?**
 //!
@@ -136,9 +136,9 @@ pub use usage::RedisUsage;
 /// second; see [`RedisConnection`]. Each node of a cluster and each client of a pool is watched by
 /// itself: one that is down or hangs does not delay decisions on the others.
 ///
-/// For three seconds after a server has reported a misconfiguration, calls that get no answer from it
-/// in time fail with it too, and not as unavailable. If every answer comes after the deadline, the store
-/// does not see such reports.
+/// For three seconds after a server has reported a misconfiguration, calls that get no answer from
+/// it in time fail with it too, and not as unavailable. If every answer comes after the deadline,
+/// the store does not see such reports.
 ///
 /// If a server does not have a script (`NOSCRIPT`, after a restart, say), the script is loaded once
 /// for all calls that wait for it, and run again. If Redis refuses to load it, all of them fail

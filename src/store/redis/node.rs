@@ -89,9 +89,11 @@ impl Node {
 
     /// Why no connection takes a decision; none, if one does, or has not been tried.
     pub(super) fn outage(&self) -> Option<StoreError> {
-        let connections = self.connections.iter();
-        let outages = connections.map(|connection| connection.link(false)?.err());
-        outages.collect::<Option<Vec<_>>>()?.pop()
+        let mut outage = None;
+        for connection in &self.connections {
+            outage = Some(connection.link(false)?.err()?);
+        }
+        outage
     }
 
     /// Starts the tasks that connect and reconnect, unless they run.

@@ -105,8 +105,8 @@ impl Servers {
         }
     }
 
-    /// Asks the nodes of a cluster for the slots in a task, as one has failed or lost a slot; not if
-    /// a task does so, or has begun to less than [`REFRESH_INTERVAL`] ago.
+    /// Asks the nodes of a cluster for the slots in a task, as one has failed or lost a slot; not
+    /// if a task does so, or has begun to less than [`REFRESH_INTERVAL`] ago.
     pub(super) fn refresh(self: &Arc<Self>) {
         let mut last = lock(&self.last_refresh);
         let is_done = |(at, task): &(Instant, AbortHandle)| {
