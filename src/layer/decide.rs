@@ -194,6 +194,10 @@ where
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let decision = || decision_of(limit, &admitted.snapshot);
         self.options.expose.expose(request, decision);
+        let is_annotated = self.options.respond.annotates() && admitted.is_enforced;
+        if !holds::<A::Limit>() {
+            return is_annotated;
+        }
         if let (Some(end), Some(spent)) = (&mut admitted.hold, self.options.settle.spent_at_end()) {
             end.settle_by(spent);
         }
@@ -207,7 +211,7 @@ where
             // It is the request's alone.
             admitted.hold = None;
         }
-        admitted.hold.is_some() || self.options.respond.annotates() && admitted.is_enforced
+        admitted.hold.is_some() || is_annotated
     }
 
     fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, mut admitted: Self::Admitted) {
@@ -272,9 +276,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         S: Store<A::Limit, K>,
         W: Observe<K>,
     {
-        let is_held = <A::Limit as Limit>::SETTLES || <A::Limit as Limit>::IN_FLIGHT;
         let hold = match &snapshot {
-            Ok(admission) if is_held && query.cost > 0 => {
+            Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
                 let limit = self.limiter.algorithm().limit(&query.choice).clone();
                 let (store, key) = (self.limiter.store().clone(), query.key.clone());
                 let held = (admission.clone(), query.cost);
@@ -378,6 +381,11 @@ pub struct Admitted<Choice, Stored> {
     snapshot: Snapshot<Stored>,
     /// Its cost or its place in flight, if it holds one.
     hold: Option<BodyEnd>,
+}
+
+/// Whether an admitted request holds its cost or a place.
+const fn holds<L: Limit>() -> bool {
+    L::SETTLES || L::IN_FLIGHT
 }
 
 /// The decision about an admitted request.

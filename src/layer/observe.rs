@@ -2,7 +2,7 @@
 
 use crate::{
     choice::Choose,
-    observe::{Decided, Event, Observe, Outcome},
+    observe::{Event, Observe, Outcome},
 };
 
 use super::{
@@ -69,16 +69,13 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
         if self.options.observe.is_silent() {
             return;
         }
-        let by_limit;
-        let (outcome, decided): (_, &dyn Decided) = match snapshot {
-            Ok(stored) => {
-                by_limit = (self.limiter.algorithm().limit(&query.choice), stored);
-                (Outcome::Admitted, &by_limit)
-            }
-            Err(decision) => (Outcome::Degraded, &**decision),
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        let outcome = match snapshot {
+            Ok(_) => Outcome::Admitted,
+            Err(_) => Outcome::Degraded,
         };
         self.options.observe.observe(&Event {
-            decided: Some(decided),
+            decided: Some(&(limit, snapshot.as_ref().map_err(|decision| &**decision))),
             passes: true,
             ..query.event(outcome)
         });

@@ -83,7 +83,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
             Err(_) => Outcome::StoreError,
         };
         let verdict = answered.ok().flatten();
-        let decided = verdict.map(|verdict| (limit, &verdict.snapshot));
+        let decided = verdict.map(|verdict| (limit, Ok(&verdict.snapshot)));
         self.observer.observe(&Event {
             cost,
             key: Some(&LazyCell::new(|| key.to_owned())),

@@ -98,17 +98,29 @@ impl Decided for Decision {
     fn describe_shadows(&self, _tell: &mut dyn FnMut(PolicyDecision, bool)) {}
 }
 
-impl<L: Limit> Decided for (&L, &L::Snapshot) {
+/// By a limit, from the snapshot of its store; or in the store's place.
+impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
+    #[inline]
     fn decision(&self) -> Decision {
-        self.0.decision_of(self.1)
+        match self.1 {
+            Ok(snapshot) => self.0.decision_of(snapshot),
+            Err(decision) => decision.clone(),
+        }
     }
 
+    #[inline]
     fn delay(&self) -> Duration {
-        self.0.delay_of(self.1)
+        match self.1 {
+            Ok(snapshot) => self.0.delay_of(snapshot),
+            Err(decision) => decision.delay(),
+        }
     }
 
+    #[inline]
     fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
-        self.0.shadows_of(self.1, tell);
+        if let Ok(snapshot) = self.1 {
+            self.0.shadows_of(snapshot, tell);
+        }
     }
 }
 

@@ -99,7 +99,7 @@ struct Handles {
     /// One for each outcome.
     requests: [Counter; Outcome::ALL.len()],
     /// One for each of [`DECIDED`].
-    decided: [Decided; DECIDED.len()],
+    decided: [Counted; DECIDED.len()],
     debited_units: Counter,
     /// The counters of the first policies, by name. A slot that is taken is never freed, so that
     /// they are read without a lock.
@@ -108,7 +108,7 @@ struct Handles {
 }
 
 /// The counters of requests with the same decision.
-struct Decided {
+struct Counted {
     units: Counter,
     wait: Histogram,
 }
@@ -126,7 +126,7 @@ impl Metrics {
         );
         let handles = Handles {
             requests,
-            decided: DECIDED.map(|outcome| Decided::of(&limit, outcome)),
+            decided: DECIDED.map(|outcome| Counted::of(&limit, outcome)),
             debited_units: units(&limit, Outcome::Debited.name()),
             policies: [const { OnceLock::new() }; MAX_POLICIES],
             other_policies: OnceLock::new(),
@@ -254,7 +254,7 @@ impl Handles {
     }
 }
 
-impl Decided {
+impl Counted {
     fn of(limit: &str, outcome: &'static str) -> Self {
         Self {
             units: units(limit, outcome),

@@ -102,7 +102,6 @@ mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
 
-pub(crate) use self::event::Decided;
 #[cfg(any(feature = "local", feature = "redis"))]
 pub use self::trace::Trace;
 pub use self::{
