@@ -77,9 +77,18 @@ impl DebtBucket {
     fn owing_at(&self, state: &Owing, now: Timestamp) -> Owing {
         let tick = self.tick_of(now).max(state.tick);
         Owing {
-            debt: self.converted(state, state.debt_at(tick)),
+            debt: self.counted(state.debt_at(tick), state.speed),
             tick,
             speed: self.numbers.rate,
+        }
+    }
+
+    /// A debt that was counted at this speed, by this limit's numbers: more than it can keep, maybe.
+    #[inline]
+    fn counted(&self, debt: u64, speed: u64) -> u64 {
+        match speed == self.numbers.rate || debt == 0 {
+            true => debt,
+            false => converted(debt, speed, self.numbers.rate),
         }
     }
 
@@ -156,8 +165,8 @@ impl DebtBucket {
     #[inline]
     fn shown(&self, owing: &Owing, state: &Owing) -> (u64, u64) {
         match owing.debt {
-            MAX_PARTS if !self.has_counted(state) => self.shown_from_later_on(owing, state),
-            debt => (debt, owing.tick),
+            0..=MAX_PARTS => (owing.debt, owing.tick),
+            _ => self.shown_from_later_on(owing, state),
         }
     }
 
@@ -172,7 +181,8 @@ impl DebtBucket {
 
     fn take_out(&self, state: &mut Owing, cost: u32, now: Timestamp) {
         *state = self.owing_at(state, now);
-        state.debt = state.debt.saturating_sub(self.amount(cost.into()));
+        let left = state.debt.saturating_sub(self.amount(cost.into()));
+        state.debt = left.min(MAX_PARTS);
     }
 
     /// How many parts are paid off, from tick 0 on, until this debt is.
@@ -214,7 +224,8 @@ impl Algorithm for DebtBucket {
 
     /// Changes nothing where requests wait: those behind keep the turns that they were promised.
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        if !self.waits() {
+        // A cost of 0 leaves the debt as it was counted.
+        if cost > 0 && !self.waits() {
             self.take_out(state, cost, now);
         }
     }
@@ -438,19 +449,15 @@ impl Additive for DebtBucket {
 
     #[inline]
     fn converted(&self, state: &Owing, parts: u64) -> u64 {
-        match self.has_counted(state) || parts == 0 {
-            true => parts,
-            false => converted(parts, state.speed, self.numbers.rate),
-        }
+        self.counted(parts, state.speed).min(MAX_PARTS)
     }
 
     #[inline]
     fn debit_amount(&self, state: &mut Owing, parts: u64, now: Timestamp) {
         *state = self.owing_at(state, now);
         // What is never paid back is not owed.
-        if self.numbers.rate > 0 {
-            state.debt = (state.debt + parts).min(MAX_PARTS);
-        }
+        let more = if self.numbers.rate > 0 { parts } else { 0 };
+        state.debt = state.debt.saturating_add(more).min(MAX_PARTS);
     }
 
     fn status_beside(&self, state: &Owing, held: u64, cost: (u32, bool), now: Timestamp) -> Status {
@@ -467,7 +474,7 @@ fn converted(parts: u64, from: u64, to: u64) -> u64 {
     let [parts, from, to] = [parts, from, to].map(|number| number as f64);
     let ticks = (parts / from).floor();
     let rest = ((parts - ticks * from) * to / from).ceil();
-    ((ticks * to + rest) as u64).min(MAX_PARTS)
+    (ticks * to + rest) as u64
 }
 
 impl Scripted for DebtBucket {
