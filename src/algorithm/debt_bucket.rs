@@ -83,7 +83,8 @@ impl DebtBucket {
         }
     }
 
-    /// A debt that was counted at this speed, by this limit's numbers: more than it can keep, maybe.
+    /// A debt that was counted at this speed, by this limit's numbers: it may be more than a state
+    /// can keep.
     #[inline]
     fn counted(&self, debt: u64, speed: u64) -> u64 {
         match speed == self.numbers.rate || debt == 0 {
