@@ -11,7 +11,7 @@ use crate::policy::{Policy, PolicyName};
 mod lazy_status;
 mod status;
 
-pub(crate) use lazy_status::{BucketNumbers, LazyStatus, Owed};
+pub(crate) use lazy_status::LazyStatus;
 pub use status::{Judgement, Status};
 
 /// What one policy decided; a tuple of algorithms has one for each member.

@@ -248,7 +248,7 @@ fn a_hold_that_is_gone_charges_nobody_when_no_more_than_it_was_spent() {
 }
 
 #[test]
-fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits() {
+fn a_bucket_owes_up_to_2_53_parts_of_a_unit_settled_or_not() {
     fn wait_after<A: KeyLimit>(rule: A, units: u32) -> Duration {
         let limiter = RateLimiter::new(rule, store(10).0);
         ready(limiter.debit(&1, units)).unwrap();
@@ -263,13 +263,13 @@ fn a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_agai
     assert_eq!(below, exact((104_249 + 1 - 100_003) * day, 100_003));
     let owed = (1 << 53) - 1;
     for beyond in [104_250, 200_006, u32::MAX] {
-        let wait = wait_after(prime.clone(), beyond);
-        assert_eq!(wait, exact(owed - 100_002 * day, 100_003), "{beyond}");
+        let waits = [
+            wait_after(prime.clone(), beyond),
+            wait_after(prime.clone().settled(), beyond),
+        ];
+        let wait = exact(owed - 100_002 * day, 100_003);
+        assert_eq!(waits, [wait; 2], "{beyond}");
     }
-    // In ticks of 10 µs.
-    let settled = wait_after(prime.settled(), 200_006);
-    let ticks = ((200_006 + 1 - 100_003) * day).div_ceil(10 * 100_003);
-    assert_eq!(settled, Duration::from_micros(10 * ticks));
     let even = wait_after(TokenBucket::new(Quota::per_day(100_000)), u32::MAX);
     let units = u64::from(u32::MAX) + 1 - 100_000;
     assert_eq!(even, exact(units * (day / 100_000), 1));

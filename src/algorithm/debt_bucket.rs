@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status},
     clock::Timestamp,
-    decision::{BucketNumbers, LazyStatus, Owed},
+    decision::LazyStatus,
     error::ConfigError,
     policy::Span,
     quota::Quota,
@@ -34,27 +34,40 @@ pub struct DebtBucket {
     numbers: BucketNumbers,
 }
 
+/// How much may be owed, and how it is paid off: the names are those of `bucket.lua`.
+#[derive(Debug, Clone, Copy)]
+struct BucketNumbers {
+    /// The largest debt, in parts of a unit.
+    capacity: u64,
+    /// The parts of a unit.
+    unit: u64,
+    /// The parts that a tick pays off.
+    rate: u64,
+    tick_micros: u64,
+    /// If requests wait, how much may be owed with one that goes at once, and the fraction of a
+    /// unit that the capacity has. Otherwise 0.
+    burst_and_rest: u64,
+}
+
 /// The state of a bucket: how long it needs to recover, as a debt, the tick as of which it is owed,
 /// and the rate that pays it off.
 ///
 /// Under other numbers of the same policy the same time is owed, up to 2^53 of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owing {
-    parts: u64,
+    debt: u64,
     tick: u64,
-    parts_per_tick: u64,
+    speed: u64,
 }
 
 impl Owing {
     /// What is left at this tick, by the numbers that it was counted by. An earlier tick than the
     /// state's own counts as that.
     #[inline]
-    fn parts_at(&self, tick: u64) -> u64 {
+    fn debt_at(&self, tick: u64) -> u64 {
         // Not capped at a span: by an older, larger capacity more may be owed than a span pays.
-        let paid = tick
-            .saturating_sub(self.tick)
-            .saturating_mul(self.parts_per_tick);
-        self.parts.saturating_sub(paid)
+        let paid = tick.saturating_sub(self.tick).saturating_mul(self.speed);
+        self.debt.saturating_sub(paid)
     }
 }
 
@@ -64,9 +77,19 @@ impl DebtBucket {
     fn owing_at(&self, state: &Owing, now: Timestamp) -> Owing {
         let tick = self.tick_of(now).max(state.tick);
         Owing {
-            parts: self.converted(state, state.parts_at(tick)),
+            debt: self.counted(state.debt_at(tick), state.speed),
             tick,
-            parts_per_tick: self.numbers.parts_per_tick,
+            speed: self.numbers.rate,
+        }
+    }
+
+    /// A debt that was counted at this speed, by this limit's numbers: it may be more than a state
+    /// can keep.
+    #[inline]
+    fn counted(&self, debt: u64, speed: u64) -> u64 {
+        match speed == self.numbers.rate || debt == 0 {
+            true => debt,
+            false => converted(debt, speed, self.numbers.rate),
         }
     }
 
@@ -81,57 +104,99 @@ impl DebtBucket {
     /// Whether the debt stays within the capacity with this cost.
     #[inline]
     fn has_room(&self, owing: &Owing, cost: u32) -> bool {
-        let units = u64::from(cost);
-        // No product passes 2^53: units that an empty bucket cannot take are not multiplied.
-        cost == 0
-            || units <= self.policy.limit()
-                && owing.parts + units * self.numbers.parts_per_unit <= self.numbers.capacity_parts
+        let charged = u64::from(cost).saturating_mul(self.numbers.unit);
+        cost == 0 || owing.debt.saturating_add(charged) <= self.numbers.capacity
     }
 
-    /// What is owed right after a decision about a cost.
+    /// The status after a decision about a cost that left this debt.
     #[inline]
-    fn owed(&self, owing: Owing, (cost, admitted): (u32, bool), now: Timestamp) -> LazyStatus {
-        let cost = u64::from(cost);
-        LazyStatus::Owed(Owed {
-            parts: owing.parts,
-            tick: owing.tick,
-            now_micros: now.as_micros(),
-            charged: if admitted { cost } else { 0 },
-            refused: if admitted { 0 } else { cost },
-            by: self.numbers,
-        })
+    fn lazily(&self, (debt, tick): (u64, u64), cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        let numbers = [
+            debt,
+            tick,
+            now.as_micros(),
+            self.numbers.unit,
+            self.numbers.rate,
+            self.numbers.tick_micros << 32 | u64::from(cost.0),
+            self.numbers.burst_and_rest,
+        ];
+        LazyStatus::new(cost, numbers, Self::resolve)
     }
 
-    /// The same debt as it is shown: if it is more than these numbers can count, as much as they
-    /// can, from a later tick on, so that the wait for it is exact.
+    fn resolve(numbers: &[u64; 7], limit: u64, refused_cost: u64) -> Status {
+        let [debt, tick, now, unit, rate, tick_and_cost, burst_and_rest] = *numbers;
+        let (tick_micros, cost) = (tick_and_cost >> 32, tick_and_cost & u64::from(u32::MAX));
+        let (burst, rest) = (
+            burst_and_rest - burst_and_rest % unit,
+            burst_and_rest % unit,
+        );
+        let (capacity, is_admitted) = (limit * unit + rest, refused_cost == 0);
+        let micros_to_pay = |parts: u64| {
+            let ticks = match rate {
+                _ if parts == 0 => return Some(0),
+                0 => return None,
+                1 => parts,
+                rate => parts.div_ceil(rate),
+            };
+            // A debt that others left may be more than can ever be paid at this rate.
+            let paid_at = (tick + ticks).saturating_mul(tick_micros);
+            Some(paid_at.saturating_sub(now))
+        };
+        let remaining = capacity.saturating_sub(debt) / unit;
+        let status = Status::of(limit, remaining, cost, is_admitted, |units| {
+            let parts = (units <= limit).then(|| units * unit)?;
+            micros_to_pay((debt + parts).saturating_sub(capacity))
+        });
+        // It leaves when no more than the burst is owed with it, or nothing before it.
+        let at_once = cost.saturating_mul(unit).max(burst);
+        let waits_for = match burst_and_rest > 0 && is_admitted && cost > 0 {
+            true => debt.saturating_sub(at_once),
+            false => 0,
+        };
+        Status {
+            delay_micros: micros_to_pay(waits_for).unwrap_or(0),
+            // Not the wait for all units, which may be there while less than a unit is owed.
+            reset_after_micros: micros_to_pay(debt).unwrap_or(0),
+            ..status
+        }
+    }
+
+    /// The debt as it is shown, and as of which tick: if it is more than these numbers can count,
+    /// as much as they can, from a later tick on, so that the wait for it is exact.
     #[inline]
-    fn shown(&self, owing: Owing, state: &Owing) -> Owing {
-        match owing.parts {
-            MAX_PARTS if !self.has_counted(state) => self.shown_from_later_on(owing, state),
-            _ => owing,
+    fn shown(&self, owing: &Owing, state: &Owing) -> (u64, u64) {
+        match owing.debt {
+            0..=MAX_PARTS => (owing.debt, owing.tick),
+            _ => self.shown_from_later_on(owing, state),
         }
     }
 
     #[cold]
-    fn shown_from_later_on(&self, owing: Owing, state: &Owing) -> Owing {
-        let (from, to) = (state.parts_per_tick, owing.parts_per_tick);
-        let parts = state.parts_at(owing.tick);
-        let ticks = (parts / from).min(MAX_PARTS / to);
-        Owing {
-            parts: ticks * to + converted(parts % from, from, to),
-            tick: owing.tick + parts / from - ticks,
-            ..owing
-        }
+    fn shown_from_later_on(&self, owing: &Owing, state: &Owing) -> (u64, u64) {
+        let (from, to) = (state.speed, owing.speed);
+        let debt = state.debt_at(owing.tick);
+        let ticks = (debt / from).min(MAX_PARTS / to);
+        let shown = ticks * to + converted(debt % from, from, to);
+        (shown, owing.tick + debt / from - ticks)
     }
 
     fn take_out(&self, state: &mut Owing, cost: u32, now: Timestamp) {
         *state = self.owing_at(state, now);
-        state.parts = state.parts.saturating_sub(self.amount(cost.into()));
+        let left = state.debt.saturating_sub(self.amount(cost.into()));
+        state.debt = left.min(MAX_PARTS);
     }
 
     /// How many parts are paid off, from tick 0 on, until this debt is.
     fn paid_at(&self, parts: u64, tick: u64) -> u128 {
-        u128::from(tick) * u128::from(self.numbers.parts_per_tick) + u128::from(parts)
+        u128::from(tick) * u128::from(self.numbers.rate) + u128::from(parts)
+    }
+
+    /// Of an admission that may wait for its turn, the tick and what was owed then.
+    fn turn(&self, admission: &LazyStatus) -> Option<(u64, u64)> {
+        match *admission {
+            LazyStatus::Lazy { numbers, .. } if self.waits() => Some((numbers[1], numbers[0])),
+            _ => None,
+        }
     }
 
     #[inline]
@@ -160,7 +225,8 @@ impl Algorithm for DebtBucket {
 
     /// Changes nothing where requests wait: those behind keep the turns that they were promised.
     fn refund(&self, state: &mut Owing, cost: u32, now: Timestamp) {
-        if !self.waits() {
+        // A cost of 0 leaves the debt as it was counted.
+        if cost > 0 && !self.waits() {
             self.take_out(state, cost, now);
         }
     }
@@ -168,15 +234,15 @@ impl Algorithm for DebtBucket {
     #[inline]
     fn is_fresh(&self, state: &Owing, now: Timestamp) -> bool {
         let tick = self.tick_of(now);
-        tick >= state.tick && state.parts_at(tick) == 0
+        tick >= state.tick && state.debt_at(tick) == 0
     }
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Owing {
         Owing {
-            parts: 0,
+            debt: 0,
             tick: self.tick_of(at),
-            parts_per_tick: self.numbers.parts_per_tick,
+            speed: self.numbers.rate,
         }
     }
 
@@ -188,11 +254,11 @@ impl Algorithm for DebtBucket {
         let mut owing = self.owing_at(state, now);
         let admitted = self.has_room(&owing, cost);
         if admitted && cost > 0 {
-            owing.parts += u64::from(cost) * self.numbers.parts_per_unit;
+            owing.debt += u64::from(cost) * self.numbers.unit;
             *state = owing;
         }
-        let owing = self.shown(owing, state);
-        (admitted, self.owed(owing, (cost, admitted), now))
+        let shown = self.shown(&owing, state);
+        (admitted, self.lazily(shown, (cost, admitted), now))
     }
 
     fn status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> Status {
@@ -202,18 +268,17 @@ impl Algorithm for DebtBucket {
 
     #[inline]
     fn lazy_status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        let owing = self.shown(self.owing_at(state, now), state);
-        self.owed(owing, (cost, admitted), now)
+        let shown = self.shown(&self.owing_at(state, now), state);
+        self.lazily(shown, (cost, admitted), now)
     }
 
     /// Takes a turn back if it is the last: if nothing was charged after it. One in the middle
     /// stays taken: those behind it were promised their instants, and a newcomer in it would
     /// overtake them.
     fn withdraw(&self, state: &mut Owing, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        if let LazyStatus::Owed(turn) = admission
-            && self.waits()
+        if let Some((tick, debt)) = self.turn(admission)
             && self.has_counted(state)
-            && self.paid_at(state.parts, state.tick) == self.paid_at(turn.parts, turn.tick)
+            && self.paid_at(state.debt, state.tick) == self.paid_at(debt, tick)
         {
             self.take_out(state, cost, now);
         }
@@ -302,7 +367,7 @@ impl DebtBucket {
         let (units, period) = (made_of.quota.units(), made_of.quota.period_micros());
         let [n, p, tick] = [units, period, tick_micros].map(u128::from);
         let divisor = greatest_common_divisor(n * tick, p);
-        let (parts_per_tick, parts_per_unit) = (n * tick / divisor, p / divisor);
+        let (rate, unit) = (n * tick / divisor, p / divisor);
         // Without any units nothing is ever paid back, so nothing may be owed.
         let burst = if n == 0 {
             0
@@ -314,13 +379,11 @@ impl DebtBucket {
             _ => 0,
         };
         // What the wait has room for is not rounded down to whole units.
-        let paid_meanwhile = (wait_micros / tick).checked_mul(parts_per_tick)?;
-        let capacity_parts = burst * parts_per_unit + paid_meanwhile;
+        let paid_meanwhile = (wait_micros / tick).checked_mul(rate)?;
+        let capacity = burst * unit + paid_meanwhile;
         // (A rate of 0 has no capacity.)
-        let span_micros = capacity_parts.div_ceil(parts_per_tick.max(1)) * tick;
-        if capacity_parts + parts_per_tick > u128::from(MAX_PARTS) + 1
-            || span_micros > MAX_SPAN_MICROS
-        {
+        let span_micros = capacity.div_ceil(rate.max(1)) * tick;
+        if capacity + rate > u128::from(MAX_PARTS) + 1 || span_micros > MAX_SPAN_MICROS {
             return None;
         }
         let window_micros = match n {
@@ -339,20 +402,22 @@ impl DebtBucket {
             made_of.algorithm,
             made_of.quota,
             more,
-            exact(capacity_parts / parts_per_unit)?,
+            exact(capacity / unit)?,
             exact(window_micros)?,
         )
         .of_shape(format_args!("bucket-{}{never}", Span(tick_micros)));
-        let at_once = made_of.at_once_units.unwrap_or(0);
+        let burst_and_rest = made_of
+            .at_once_units
+            .map_or(0, |units| u128::from(units) * unit + capacity % unit);
         Some(Self {
             made_of,
             policy,
             numbers: BucketNumbers {
-                capacity_parts: exact(capacity_parts)?,
-                parts_per_unit: exact(parts_per_unit)?,
-                parts_per_tick: exact(parts_per_tick)?,
+                capacity: exact(capacity)?,
+                unit: exact(unit)?,
+                rate: exact(rate)?,
                 tick_micros,
-                at_once_parts: exact(u128::from(at_once) * parts_per_unit)?,
+                burst_and_rest: exact(burst_and_rest)?,
             },
         })
     }
@@ -369,41 +434,37 @@ impl Additive for DebtBucket {
     #[inline]
     fn fits(&self, state: &Owing, parts: u64, now: Timestamp) -> bool {
         let owing = self.owing_at(state, now);
-        owing.parts.saturating_add(parts) <= self.numbers.capacity_parts
+        owing.debt.saturating_add(parts) <= self.numbers.capacity
     }
 
     #[inline]
     fn amount(&self, units: u64) -> u64 {
-        let parts = units.saturating_mul(self.numbers.parts_per_unit);
+        let parts = units.saturating_mul(self.numbers.unit);
         parts.min(MAX_PARTS)
     }
 
     #[inline]
     fn has_counted(&self, state: &Owing) -> bool {
-        state.parts_per_tick == self.numbers.parts_per_tick
+        state.speed == self.numbers.rate
     }
 
     #[inline]
     fn converted(&self, state: &Owing, parts: u64) -> u64 {
-        match self.has_counted(state) || parts == 0 {
-            true => parts,
-            false => converted(parts, state.parts_per_tick, self.numbers.parts_per_tick),
-        }
+        self.counted(parts, state.speed).min(MAX_PARTS)
     }
 
     #[inline]
     fn debit_amount(&self, state: &mut Owing, parts: u64, now: Timestamp) {
         *state = self.owing_at(state, now);
         // What is never paid back is not owed.
-        if self.numbers.parts_per_tick > 0 {
-            state.parts = (state.parts + parts).min(MAX_PARTS);
-        }
+        let more = if self.numbers.rate > 0 { parts } else { 0 };
+        state.debt = state.debt.saturating_add(more).min(MAX_PARTS);
     }
 
     fn status_beside(&self, state: &Owing, held: u64, cost: (u32, bool), now: Timestamp) -> Status {
-        let mut owing = self.shown(self.owing_at(state, now), state);
-        owing.parts = owing.parts.saturating_add(held);
-        self.owed(owing, cost, now).resolve(self.policy.limit())
+        let (debt, tick) = self.shown(&self.owing_at(state, now), state);
+        let status = self.lazily((debt.saturating_add(held), tick), cost, now);
+        status.resolve(self.policy.limit())
     }
 }
 
@@ -414,7 +475,7 @@ fn converted(parts: u64, from: u64, to: u64) -> u64 {
     let [parts, from, to] = [parts, from, to].map(|number| number as f64);
     let ticks = (parts / from).floor();
     let rest = ((parts - ticks * from) * to / from).ceil();
-    ((ticks * to + rest) as u64).min(MAX_PARTS)
+    (ticks * to + rest) as u64
 }
 
 impl Scripted for DebtBucket {
@@ -426,36 +487,33 @@ impl Scripted for DebtBucket {
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.numbers.capacity_parts);
-        tell(self.numbers.parts_per_unit);
-        tell(self.numbers.parts_per_tick);
+        tell(self.numbers.capacity);
+        tell(self.numbers.unit);
+        tell(self.numbers.rate);
         tell(self.numbers.tick_micros);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Owing> {
-        let &[parts, parts_per_tick] = numbers else {
+        let &[debt, speed] = numbers else {
             return None;
         };
-        let makes_sense = parts <= MAX_PARTS && (parts == 0 || parts_per_tick > 0);
+        let makes_sense = debt <= MAX_PARTS && (debt == 0 || speed > 0);
         makes_sense.then(|| Owing {
-            parts,
+            debt,
             tick: self.tick_of(at),
-            parts_per_tick,
+            speed,
         })
     }
 
     fn numbers(&self, state: &Owing, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(state.parts_at(self.tick_of(at)));
-        tell(state.parts_per_tick);
+        tell(state.debt_at(self.tick_of(at)));
+        tell(state.speed);
     }
 
-    /// Of a turn, the tick and what was owed then.
     fn admission(&self, admission: &LazyStatus, tell: &mut dyn FnMut(u64)) {
-        if let LazyStatus::Owed(turn) = admission
-            && self.waits()
-        {
-            tell(turn.tick);
-            tell(turn.parts);
+        if let Some((tick, debt)) = self.turn(admission) {
+            tell(tick);
+            tell(debt);
         }
     }
 

@@ -214,7 +214,7 @@ impl<A: Algorithm> Limit for A {
 
     #[inline]
     fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
-        Duration::from_micros(snapshot.delay_micros())
+        Duration::from_micros(snapshot.delay_micros(self.policy().limit()))
     }
 }
 

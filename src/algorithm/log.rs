@@ -80,10 +80,9 @@ impl Log {
         now: Timestamp,
     ) -> Status {
         // What is held counts as the newest entry.
-        let newest = if held > 0 {
-            self.slot(state, now)
-        } else {
-            state.stamp
+        let newest = match held {
+            0 => state.stamp,
+            _ => self.slot(state, now),
         };
         let units = counted.units.saturating_add(held);
         let slot_of = |number: u64| match number > counted.units {
@@ -93,52 +92,42 @@ impl Log {
         // The last of the units that have to go before there is room for so many.
         let last_to_go =
             |wanted: u64| (units.saturating_add(wanted)).saturating_sub(self.quota.units());
-        let logged = Logged {
-            units,
-            more_after: slot_of(last_to_go(1).max(1)),
-            all_after: newest,
-            cost_after: if admitted {
-                0
-            } else {
-                slot_of(last_to_go(cost.into()))
-            },
+        let more_after = slot_of(last_to_go(1).max(1));
+        let cost_after = match admitted {
+            true => 0,
+            false => slot_of(last_to_go(cost.into())),
         };
-        self.status_by(&logged, (cost, admitted), now)
+        let told = [units, more_after, newest, cost_after];
+        self.status_told(told, (cost, admitted), now)
     }
 
+    /// The status of a log that tells how many units it counts, and the slots after whose end there
+    /// is room for one unit more, for all of them, and for the cost, if it was refused.
     #[inline]
-    fn status_by(&self, logged: &Logged, (cost, admitted): (u32, bool), now: Timestamp) -> Status {
+    fn status_told(
+        &self,
+        [units, more_after, all_after, cost_after]: [u64; 4],
+        (cost, admitted): (u32, bool),
+        now: Timestamp,
+    ) -> Status {
         let until_over = |slot: u64| (slot + self.span_micros).saturating_sub(now.as_micros());
         let (limit, cost) = (self.quota.units(), u64::from(cost));
-        let when = |slot| {
-            if logged.units > 0 {
-                until_over(slot)
-            } else {
-                0
-            }
+        let when = |slot| match units {
+            0 => 0,
+            _ => until_over(slot),
         };
         Status {
-            remaining: limit.saturating_sub(logged.units),
+            remaining: limit.saturating_sub(units),
             judgement: match admitted {
                 true => Judgement::Admitted,
                 false if cost > limit => Judgement::NeverFits,
-                false => Judgement::RefusedForMicros(until_over(logged.cost_after)),
+                false => Judgement::RefusedForMicros(until_over(cost_after)),
             },
-            replenished_after_micros: when(logged.more_after),
-            reset_after_micros: when(logged.all_after),
+            replenished_after_micros: when(more_after),
+            reset_after_micros: when(all_after),
             delay_micros: 0,
         }
     }
-}
-
-/// What a log still counts.
-struct Logged {
-    units: u64,
-    /// Once the entries up to these slots are over, there is room for one unit more, for all of
-    /// them, and for the cost, if it was refused.
-    more_after: u64,
-    all_after: u64,
-    cost_after: u64,
 }
 
 impl Algorithm for Log {
@@ -251,22 +240,13 @@ impl Scripted for Log {
 
     fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
         let member = reply.next_member()?;
-        let [units, more_after, all_after, cost_after] = match (member.told, member.numbers) {
-            (&[units, more_after, all_after, cost_after], _) => {
-                [units, more_after, all_after, cost_after]
-            }
+        let told = match (member.told, member.numbers) {
             ([], &[expired, total, first, _, last]) => {
                 [total.checked_sub(expired)?, first, last, 0]
             }
-            _ => return None,
+            (told, _) => told.try_into().ok()?,
         };
-        let logged = Logged {
-            units,
-            more_after,
-            all_after,
-            cost_after,
-        };
-        let status = self.status_by(&logged, (member.cost, member.admitted), member.now);
+        let status = self.status_told(told, (member.cost, member.admitted), member.now);
         Some(LazyStatus::Known(status))
     }
 }

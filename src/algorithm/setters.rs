@@ -18,6 +18,13 @@ macro_rules! setters {
                 self.$($policy)+ = self.$($policy)+.per_request();
                 $crate::algorithm::PerRequest(self)
             }
+
+            /// Rehearses the limit: it counts, and neither refuses nor delays. See
+            /// [`Shadow`](crate::algorithm::Shadow).
+            #[must_use]
+            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
+                $crate::algorithm::Shadow(self)
+            }
         }
     };
 }
@@ -49,13 +56,6 @@ macro_rules! named {
             ) -> Result<Self, $crate::error::ConfigError> {
                 self.$($policy)+ = self.$($policy)+.named(name)?;
                 Ok(self)
-            }
-
-            /// Rehearses the limit: it counts, and neither refuses nor delays. See
-            /// [`Shadow`](crate::algorithm::Shadow).
-            #[must_use]
-            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow(self)
             }
         }
     };

@@ -2,8 +2,8 @@
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, InFlight, KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply,
-        Scripted, Settled, limit::OneKey, script::MemberReply,
+        Additive, Algorithm, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId, Script,
+        ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -294,6 +294,14 @@ impl<A: Algorithm> Shadow<A> {
     /// ```
     pub const fn new(algorithm: A) -> Self {
         Self(algorithm)
+    }
+}
+
+impl<A: Algorithm> PerRequest<A> {
+    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::new(self)
     }
 }
 

@@ -19,7 +19,8 @@ use super::{
 ///
 /// - **Bound**: in any span of one period at most n units.
 /// - **Memory**: 56 bytes per key, enough for one instant of admission within the last period.
-///   Further instants take 16 to 32 for each, and no less than 64, at their most so far: up to 32 n.
+///   Further instants take 16 to 32 for each, and no less than 64, at their most so far: up to
+///   32 n.
 /// - **Not for** large quotas with many callers: use [`SlidingBuckets`](super::SlidingBuckets),
 ///   strict, for the same bound in bounded memory.
 ///

@@ -20,10 +20,10 @@ fn under_another_rate_the_same_time_is_owed() {
         let (one, other) = (bucket(), bucket());
         let mut state = one.fresh(at(0));
         one.debit(&mut state, random.u64(1..1_000), at(0));
-        let recovers_after = state.parts.div_ceil(state.parts_per_tick);
+        let recovers_after = state.debt.div_ceil(state.speed);
         let mut moved = state;
         other.debit(&mut moved, 0, at(0));
-        assert_eq!(moved.parts_per_tick, other.numbers.parts_per_tick);
+        assert_eq!(moved.speed, other.numbers.rate);
         for (bucket, state) in [(&one, &state), (&other, &state), (&other, &moved)] {
             let is_fresh =
                 [recovers_after - 1, recovers_after].map(|m| bucket.is_fresh(state, at(m)));
