@@ -439,8 +439,7 @@ impl Additive for DebtBucket {
 
     #[inline]
     fn amount(&self, units: u64) -> u64 {
-        let parts = units.saturating_mul(self.numbers.unit);
-        parts.min(MAX_PARTS)
+        units.saturating_mul(self.numbers.unit)
     }
 
     #[inline]

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An item that is not an address: `unknown`, a made-up identifier, a zone, a syntax error, the end of
-/// a line that is too long. Nothing to its left counts.
+/// An item that is not an address: `unknown`, a made-up identifier, a zone, a syntax error, the end
+/// of a line that is too long. Nothing to its left counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable;
 

@@ -116,9 +116,9 @@ where
             );
         let (admitted, admission) = self.settled.step(&mut self.state, cost, now);
         if admitted && cost > 0 {
-            let is_open = self
-                .generations
-                .last()
+            // What nobody holds is as good as gone.
+            let last = self.generations.last().filter(|_| self.held() > 0);
+            let is_open = last
                 .is_some_and(|last| !last.has_ended && self.now < last.start + self.held_at_most);
             if !is_open {
                 self.generations.push(Generation {
