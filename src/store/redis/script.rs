@@ -219,36 +219,34 @@ impl Limit<'_> {
     fn read(&self, is_alone: bool) -> String {
         let (k, key) = (self.number, self.key);
         let times = [format!("last_{k}"), format!("ahead_{k}")];
-        let read = [&times[..], &self.states(), &self.generations()]
-            .concat()
-            .join(", ");
-        let expires = format!("key_expires_at_{k}");
-        let names = [&times[..], &self.states(), &[expires], &self.generations()].concat();
-        let count = names.len() - self.generations().len();
-        let (bytes, tail) = (1 + 7 * count, 7 * GENERATIONS.len() * self.members.len());
-        let with_tail = bytes + tail;
-        let (other, stored) = match self.holds {
-            true => (
-                format!("(#stored_{k} ~= {bytes} and #stored_{k} ~= {with_tail})"),
-                format!("stored_{k} .. string.rep('\\0', {tail})"),
-            ),
-            false => (format!("#stored_{k} ~= {bytes}"), format!("stored_{k}")),
-        };
-        let is_for_the_other = match self.holds {
-            true => String::new(),
-            false => format!("  if #stored_{k} == {with_tail} then return '\\2' end\n"),
+        let (states, held) = (self.states(), self.generations());
+        let read = [&times[..], &states, &held].concat().join(", ");
+        let names = [&times[..], &states, &[format!("key_expires_at_{k}")]].concat();
+        let bytes = 1 + 7 * names.len();
+        let with_tail = bytes + 7 * GENERATIONS.len() * self.members.len();
+        let (tail, or_tail) = match self.holds {
+            true => {
+                let (after, whole) = (bytes + 1, whole(held.len()));
+                let tail = format!(
+                    "{} = unpack('<{whole}', stored_{k}, {after})",
+                    held.join(", ")
+                );
+                (tail, format!(" and #stored_{k} ~= {with_tail}"))
+            }
+            false => ("return '\\2'".to_owned(), String::new()),
         };
         let mut text = format!(
             "local stored_{k} = call('GET', KEYS[{key}]) or ''\n\
-             local now_{k}, {names} = now, now{zeros}\n\
-             if stored_{k} ~= '' then\n\
-             {is_for_the_other}  \
-               if {other} or string.byte(stored_{k}) ~= 1 then error('{UNREADABLE} state') end\n  \
-               {names} = unpack('<{whole}', {stored}, 2)\n  \
+             local now_{k}, {all} = now, now{zeros}\n\
+             if stored_{k} ~= '' then\n  \
+               if #stored_{k} == {with_tail} then {tail} end\n  \
+               if #stored_{k} ~= {bytes}{or_tail} or string.byte(stored_{k}) ~= 1 then error('{UNREADABLE} state') end\n  \
+               {names} = unpack('<{whole}', stored_{k}, 2)\n  \
                if math.max({read}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
                now_{k}, ahead_{k} = catch_up(KEYS[{key}], last_{k}, ahead_{k}, key_expires_at_{k})\n\
              end\n",
-            zeros = ", 0".repeat(names.len() - 1),
+            all = [&names[..], &held].concat().join(", "),
+            zeros = ", 0".repeat(names.len() + held.len() - 1),
             whole = whole(names.len()),
             names = names.join(", "),
         );

@@ -38,8 +38,8 @@ end
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
 local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if #stored + #tail == #value + 7 and ends < expiry and not is_callers and not has_new_list then
-    call('SETRANGE', key, 0, value)
+  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
+    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
   elseif stored ~= '' or ends > at then
     expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
@@ -182,11 +182,11 @@ local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1, earlier_start_1
   earlier_held_1, later_start_1, later_end_1, later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0,
   0
 if stored_1 ~= '' then
-  if (#stored_1 ~= 36 and #stored_1 ~= 78)
+  if #stored_1 == 78 then earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
+    later_end_1, later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 37) end
+  if #stored_1 ~= 36 and #stored_1 ~= 78
     or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, debt_1, speed_1, key_expires_at_1, earlier_start_1, earlier_end_1,
-    earlier_held_1, later_start_1, later_end_1, later_held_1 = unpack('<I7I7I7I7I7I7I7I7I7I7I7',
-    stored_1 .. string.rep('\0', 42), 2)
+  last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
   if math.max(last_1, ahead_1, debt_1, speed_1, earlier_start_1, earlier_end_1, earlier_held_1,
     later_start_1, later_end_1, later_held_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)

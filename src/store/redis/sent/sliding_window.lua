@@ -38,8 +38,8 @@ end
 -- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
 -- longer than its state matters, so that few charges move the expiry.
 local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if #stored + #tail == #value + 7 and ends < expiry and not is_callers and not has_new_list then
-    call('SETRANGE', key, 0, value)
+  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
+    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
   elseif stored ~= '' or ends > at then
     expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
     -- Expiry goes by the server's clock: with a caller's it is a minute at least.
