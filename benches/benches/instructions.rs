@@ -55,17 +55,17 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.65,
+        0.67,
     ),
     ("layer, counted", "tower_governor", Some("service"), 1.39),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
     // method and path.
-    ("rules", "tower_governor", Some("service"), 2.02),
+    ("rules", "tower_governor", Some("service"), 2.10),
     (
         "rules, fields",
         "tower_governor, headers",
         Some("service"),
-        0.86,
+        0.91,
     ),
     ("chosen", "tower_governor", Some("service"), 1.20),
     (

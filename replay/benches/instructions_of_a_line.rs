@@ -32,7 +32,7 @@ type Bound = (
 
 const BOUNDS: [Bound; 3] = [
     ("combined", combined, &["--no-what-if"], 7_800),
-    ("combined, what if", combined, &[], 12_600),
+    ("combined, what if", combined, &[], 13_600),
     ("json", json, &["--no-what-if"], 12_500),
 ];
 
