@@ -298,11 +298,11 @@ fn each_algorithm_that_can_be_chosen_is_a_limit_at_once_and_has_its_fields() {
     // The last one has a number, which is told as one, and no quota.
     assert!(offered.ends_with(",in-flight"), "{offered}");
     page.shows("[data-limit='0'] [data-is='rust']", |text| {
-        text == "InFlight::new(4)"
+        text == "InFlight::new(5)"
     });
     let fields = "Array.from(document.querySelectorAll('[id^=limit0-][data-field]'))
         .map((input) => input.dataset.field).join()";
-    assert_eq!(page.script(fields), "requests");
+    assert_eq!(page.script(fields), "requests,held-at-most");
     page.choose("limit0-algorithm", "sliding-buckets");
     let all = "quota,precision,strict,per-request,settled";
     assert_eq!(page.script(fields), all);
