@@ -14,7 +14,7 @@
 --          its time and the bytes of its value; the values: as they are stored, or if it is charged
 --          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
 --          hold: the one that holds is for it, with the same arguments
--- Error    UNREADABLE, if a key has a value that no script wrote; an empty one is as good as none
+-- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local op, now = unpack('<dd', ARGV[1])

@@ -148,13 +148,15 @@ impl Shared {
             let command = (script.map_or("DEL", |_| "EVALSHA"), words.clone());
             let frame = link.send(command, is_asking, timeout).await?;
             let message = match failure::reply_or_error(frame) {
-                Ok(reply) if has_tail(&reply) => {
-                    script = script.map(Loadable::beside_holds);
-                    words[0] =
-                        script.map_or(Value::Null, |script| Value::Bytes(script.sha1.clone()));
-                    continue;
-                }
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => match script.filter(|_| has_tail(&reply)) {
+                    Some(plain) => {
+                        let beside = plain.beside_holds();
+                        words[0] = Value::Bytes(beside.sha1.clone());
+                        script = Some(beside);
+                        continue;
+                    }
+                    None => return Ok(reply),
+                },
                 Err(message) => message,
             };
             let failed = match (failure::redirect(&message, &node.host), script) {

@@ -236,15 +236,15 @@ impl Limit<'_> {
             false => ("return '\\2'".to_owned(), String::new()),
         };
         let mut text = format!(
-            "local stored_{k} = call('GET', KEYS[{key}]) or ''\n\
+            "local stored_{k} = call('GET', KEYS[{key}])\n\
              local now_{k}, {all} = now, now{zeros}\n\
-             if stored_{k} ~= '' then\n  \
+             if stored_{k} then\n  \
                if #stored_{k} == {with_tail} then {tail} end\n  \
                if #stored_{k} ~= {bytes}{or_tail} or string.byte(stored_{k}) ~= 1 then error('{UNREADABLE} state') end\n  \
                {names} = unpack('<{whole}', stored_{k}, 2)\n  \
                if math.max({read}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
                now_{k}, ahead_{k} = catch_up(KEYS[{key}], last_{k}, ahead_{k}, key_expires_at_{k})\n\
-             end\n",
+             else stored_{k} = '' end\n",
             all = [&names[..], &held].concat().join(", "),
             zeros = ", 0".repeat(names.len() + held.len() - 1),
             whole = whole(names.len()),

@@ -106,8 +106,7 @@ fn a_value_of_another_type_or_length_garbage_and_a_number_that_no_script_wrote_f
             nothing_is_read(redis, limiters[0], &format!("{name}: {}", other.0));
         }
         let longer = [&state[..], b"\0"].concat();
-        // An empty value is as good as none.
-        let lengths = (1..state.len()).chain([longer.len()]);
+        let lengths = (0..state.len()).chain([longer.len()]);
         let mut strange: Vec<_> = lengths.map(|length| longer[..length].to_vec()).collect();
         strange.push(vec![b'x'; 1 << 20]);
         let bytes = [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF];

@@ -14,7 +14,7 @@
 --          its time and the bytes of its value; the values: as they are stored, or if it is charged
 --          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
 --          hold: the one that holds is for it, with the same arguments
--- Error    UNREADABLE, if a key has a value that no script wrote; an empty one is as good as none
+-- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local op, now = unpack('<dd', ARGV[1])
@@ -250,19 +250,19 @@ end
 
 local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
   cost_3, units_3, slot_3, span_3 = unpack('<ddddddddddddd', ARGV[1], 17)
-local stored_1 = call('GET', KEYS[1]) or ''
+local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
-if stored_1 ~= '' then
+if stored_1 then
   if #stored_1 == 78 then return '\2' end
   if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
   if math.max(last_1, ahead_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
-end
-local stored_2 = call('GET', KEYS[2]) or ''
+else stored_1 = '' end
+local stored_2 = call('GET', KEYS[2])
 local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
   last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
-if stored_2 ~= '' then
+if stored_2 then
   if #stored_2 == 155 then return '\2' end
   if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
   last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3,
@@ -270,7 +270,7 @@ if stored_2 ~= '' then
   if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
     last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
   now_2, ahead_2 = catch_up(KEYS[2], last_2, ahead_2, key_expires_at_2)
-end
+else stored_2 = '' end
 
 local fits_1, ends_1
 fits_1, ends_1, debt_1, speed_1 =

@@ -14,7 +14,7 @@
 --          its time and the bytes of its value; the values: as they are stored, or if it is charged
 --          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
 --          hold: the one that holds is for it, with the same arguments
--- Error    UNREADABLE, if a key has a value that no script wrote; an empty one is as good as none
+-- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local op, now = unpack('<dd', ARGV[1])
@@ -74,15 +74,15 @@ local function fixed_window(last, now, cost, must, units, period, opens_at_first
 end
 
 local cost_1, units_1, period_1, opens_at_first_1 = unpack('<dddd', ARGV[1], 17)
-local stored_1 = call('GET', KEYS[1]) or ''
+local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, start_1, used_1, key_expires_at_1 = now, now, 0, 0, 0, 0
-if stored_1 ~= '' then
+if stored_1 then
   if #stored_1 == 78 then return '\2' end
   if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, start_1, used_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
   if math.max(last_1, ahead_1, start_1, used_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
-end
+else stored_1 = '' end
 if op == TAKE_BACK then now_1 = last_1 end
 if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
 

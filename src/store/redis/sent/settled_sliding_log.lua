@@ -14,7 +14,7 @@
 --          its time and the bytes of its value; the values: as they are stored, or if it is charged
 --          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
 --          hold: the one that holds is for it, with the same arguments
--- Error    UNREADABLE, if a key has a value that no script wrote; an empty one is as good as none
+-- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local op, now = unpack('<dd', ARGV[1])
@@ -277,11 +277,11 @@ local named_1, taken_1
 if op == SETTLE then
   named_1, taken_1 = unpack('<dd', ARGV[2])
 end
-local stored_1 = call('GET', KEYS[1]) or ''
+local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
   key_expires_at_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-if stored_1 ~= '' then
+if stored_1 then
   if #stored_1 == 99 then earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
     later_end_1, later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 58) end
   if #stored_1 ~= 57 and #stored_1 ~= 99
@@ -292,7 +292,7 @@ if stored_1 ~= '' then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
     later_held_1) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
-end
+else stored_1 = '' end
 if op == TAKE_BACK then now_1 = last_1 end
 if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
 local function rule_1(last, now, cost, must, ...)

@@ -14,7 +14,7 @@
 --          its time and the bytes of its value; the values: as they are stored, or if it is charged
 --          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
 --          hold: the one that holds is for it, with the same arguments
--- Error    UNREADABLE, if a key has a value that no script wrote; an empty one is as good as none
+-- Error    UNREADABLE, if a key has a value that no script wrote
 local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local op, now = unpack('<dd', ARGV[1])
@@ -112,10 +112,10 @@ end
 
 local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2,
   opens_at_first_2 = unpack('<ddddddddd', ARGV[1], 17)
-local stored_1 = call('GET', KEYS[1]) or ''
+local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, debt_1, speed_1, start_2, used_2, key_expires_at_1 = now, now, 0,
   0, 0, 0, 0, 0
-if stored_1 ~= '' then
+if stored_1 then
   if #stored_1 == 134 then return '\2' end
   if #stored_1 ~= 50 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
   last_1, ahead_1, debt_1, speed_1, start_2, used_2, key_expires_at_1 = unpack('<I7I7I7I7I7I7I7',
@@ -123,7 +123,7 @@ if stored_1 ~= '' then
   if math.max(last_1, ahead_1, debt_1, speed_1, start_2,
     used_2) >= 2 ^ 53 then error('UNREADABLE state') end
   now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
-end
+else stored_1 = '' end
 if op == TAKE_BACK then now_1 = last_1 end
 if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
 

@@ -284,6 +284,16 @@ fn capacities_near_the_end_of_exact_numbers_are_the_pure_rules() {
     });
 }
 
+/// What Redis decides about a cost.
+fn charged<A: Scripted>(
+    redis: &Redis,
+    (store, limit, key): (&RedisStore, &A, &String),
+    cost: u32,
+) -> A::Snapshot {
+    let decided = Store::<A, String>::decide(store, limit, key, store::Ask::Charge(cost));
+    redis.wait(decided.wait()).unwrap().snapshot
+}
+
 /// Plays the steps with a limit that holds (plan 0) and the same one that does not (plan 1).
 fn is_one_state<H: Scripted, P: Scripted>(
     redis: &Redis,
@@ -312,21 +322,12 @@ fn is_one_state<H: Scripted, P: Scripted>(
         match (step.ask, step.plan) {
             (Ask::Hold(cost), 0) => {
                 let (admitted, ours) = holds.step(&mut state.clone(), cost, at);
-                let decided =
-                    Store::<_, String>::decide(&store, &holds, &key, store::Ask::Charge(cost));
-                let theirs = redis.wait(decided.wait()).unwrap();
-                let [told, should] = [&theirs.snapshot, &ours].map(|it| holds.decision_of(it));
-                prop_assert_eq!(
-                    told,
-                    should,
-                    "{:?} turn {}: {:?}",
-                    plain.policy_names(),
-                    turn,
-                    step
-                );
+                let theirs = charged(redis, (&store, &holds, &key), cost);
+                let [told, should] = [&theirs, &ours].map(|it| holds.decision_of(it));
+                prop_assert_eq!(told, should, "{}: {:?}", turn, step);
                 if admitted && cost > 0 {
                     holds.step(&mut state, cost, at);
-                    receipts.push((ours, theirs.snapshot, cost));
+                    receipts.push((ours, theirs, cost));
                 }
             }
             (Ask::Hold(cost), _) => {
@@ -335,17 +336,8 @@ fn is_one_state<H: Scripted, P: Scripted>(
                     KeyLimit::debit(&holds, &mut state, cost.into(), at);
                 }
                 let should = holds.decision_of(&holds.snapshot(&state, cost, admitted, at));
-                let decided =
-                    Store::<_, String>::decide(&store, &plain, &key, store::Ask::Charge(cost));
-                let told = plain.decision_of(&redis.wait(decided.wait()).unwrap().snapshot);
-                prop_assert_eq!(
-                    told,
-                    should,
-                    "{:?} turn {}: {:?}",
-                    plain.policy_names(),
-                    turn,
-                    step
-                );
+                let told = plain.decision_of(&charged(redis, (&store, &plain, &key), cost));
+                prop_assert_eq!(told, should, "{}: {:?}", turn, step);
             }
             (Ask::Settle(which, quarters), _) if !receipts.is_empty() => {
                 let (ours, admission, held) = receipts.remove(which % receipts.len());
@@ -450,6 +442,28 @@ fn a_hold_and_a_settlement_are_one_command_each() {
     assert_eq!(called, 6, "{calls:?}");
     assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 7);
     assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
+}
+
+#[test]
+fn a_limit_that_does_not_hold_asks_twice_only_while_others_hold() {
+    let redis = Redis::start();
+    let holds = RateLimiter::new(tokens(), redis.store_with_prefix("t"));
+    let plain = TokenBucket::new(Quota::per_day(10));
+    let plain = RateLimiter::new(plain, redis.store_with_prefix("t"));
+    let asked = || {
+        redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+        redis.wait(plain.check("bob")).unwrap();
+        let calls = redis.calls();
+        calls.iter().find(|call| call.0 == "evalsha").unwrap().1
+    };
+    // The first ones load the scripts.
+    asked();
+    let held = redis.wait(holds.hold("bob", 3)).unwrap().unwrap();
+    asked();
+    assert_eq!(asked(), 2);
+    redis.wait(async { held.settle(0).await }).unwrap();
+    assert_eq!(asked(), 1);
+    assert_eq!(redis.wait(plain.peek("bob")).unwrap().remaining(), 6);
 }
 
 #[test]
