@@ -108,7 +108,7 @@ macro_rules! each_of {
             }
 
             fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
-                let mut policies = Vec::new();
+                let mut policies = Vec::with_capacity(2);
                 self.describe(snapshot, &mut |policy| policies.push(policy));
                 Decision::of(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
             }

@@ -57,7 +57,7 @@ const MICRO: Duration = Duration::from_micros(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 /// A decision that names two policies is a list of them.
-const A_FEW_BYTES: usize = 2_000;
+const A_FEW_BYTES: usize = 1_000;
 
 fn charged<A, K>(
     limiter: &RateLimiter<A, LocalStore<A, K, ManualClock>>,

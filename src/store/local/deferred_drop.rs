@@ -39,6 +39,8 @@ impl<K, S> DeferredDrops<K, S> {
     #[inline]
     fn keep(&mut self, key: Option<K>, state: Option<S>) {
         if needs_drop::<(K, S)>() {
+            // Mostly there is only one: a list grows to four at once otherwise.
+            self.0.reserve_exact(1);
             self.0.push((key, state));
         }
     }
