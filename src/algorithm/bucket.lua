@@ -15,22 +15,21 @@
 --          debt        in parts, as of `last`
 --          speed       the rate at which it was counted
 -- Returns  whether the cost fits; if so, when the state is as good as none, and the state
-
--- A debt that was counted at another rate: it takes as long as before to be paid off, rounded up.
-local function bucket_converted(debt, speed, rate)
-  if debt == 0 or speed == rate then return debt end
-  local ticks = math.floor(debt / speed)
-  return ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
-end
-
 local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, speed)
   -- A cost of 0 leaves the debt as it was counted.
   if cost == 0 and debt > 0 then rate = speed end
-  local paid = (math.floor(now / tick) - math.floor(last / tick)) * speed
-  debt = bucket_converted(math.max(debt - paid, 0), speed, rate)
-  local owed = math.max(debt + cost * unit, 0)
+  debt = debt - (now - now % tick - (last - last % tick)) / tick * speed
+  if debt < 0 then debt = 0 end
+  if speed ~= rate and debt > 0 then
+    -- Counted at another rate: it takes as long as before to be paid off, rounded up.
+    local ticks = math.floor(debt / speed)
+    debt = ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
+  end
+  local owed = debt + cost * unit
   if owed > capacity and cost > 0 and not must then return false end
-  -- A debit may owe more than the capacity. What is never paid off is not owed.
-  owed = rate > 0 and math.min(owed, 2 ^ 53 - 1) or debt
+  -- What is never paid off is not owed.
+  if rate == 0 then return true, now, debt, rate end
+  -- A debit may owe more than the capacity.
+  if owed >= 2 ^ 53 then owed = 2 ^ 53 - 1 elseif owed < 0 then owed = 0 end
   return true, owed > 0 and now + math.ceil(owed / rate) * tick or now, owed, rate
 end

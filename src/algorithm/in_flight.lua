@@ -19,13 +19,15 @@
 --                        the requests, the numbers of the first message, of the last change and of
 --                        the last renewal, and when it ends
 --          taken         what the last charge replied: it is not read
--- Returns  in_flight_ask whether the cost fits; and how many are in flight
+--          others ...    the leases, as in_flight_ask returned them
+-- Returns  in_flight_ask whether the cost fits; how many are in flight; and the leases: those of
+--                        others, how many they have, and until when; the parts of its own; and
+--                        whether there is none
 --          in_flight     true; when no lease lasts any more; and how many are in flight
 
--- The leases of other processes, how many requests they have, and until when; then the own lease.
-local function in_flight_leases(now, process, leases)
-  local stored, others, taken, ends = call('GET', leases) or '', '', 0, now
-  local own, first, changed, renewed, own_ends = 0, nil, 0, 0, now
+local function in_flight_ask(now, cost, beside, max, held_at_most, process, number, running, leases)
+  local stored, others, by_others, ends = call('GET', leases) or '', '', 0, now
+  local own, first, changed, renewed, own_ends = 0, number, 0, 0, now
   if #stored % 42 ~= 0 then error('UNREADABLE leases') end
   for at = 1, #stored, 42 do
     local id, requests, its_first, last_change, last_renewal, lasts_until =
@@ -36,25 +38,19 @@ local function in_flight_leases(now, process, leases)
       own, first, changed, renewed, own_ends =
         requests, its_first, last_change, last_renewal, lasts_until
     else
-      others, taken = others .. string.sub(stored, at, at + 41), taken + requests
+      others, by_others = others .. string.sub(stored, at, at + 41), by_others + requests
       ends = math.max(ends, lasts_until)
     end
   end
-  return others, taken, ends, own, first, changed, renewed, own_ends
-end
-
-local function in_flight_ask(now, cost, beside, max, held_at_most, process, number, running, leases)
-  local _, taken, _, own, _, changed, renewed = in_flight_leases(now, process, leases)
-  if number > changed then own = math.max(own, running) end
+  local sure = number > changed and math.max(own, running) or own
   -- A renewal that came first has counted it.
   local more = number > renewed and cost or 0
-  return taken + own + more <= max or cost == 0, taken + own
+  return by_others + sure + more <= max or cost == 0, by_others + sure,
+    others, by_others, ends, own, first, changed, renewed, own_ends, stored == ''
 end
 
-local function in_flight(now, cost, max, held_at_most, process, number, running, leases)
-  local others, taken, ends, own, first, changed, renewed, own_ends =
-    in_flight_leases(now, process, leases)
-  first = first or number
+local function in_flight(now, cost, max, held_at_most, process, number, running, leases, taken,
+  others, by_others, ends, own, first, changed, renewed, own_ends, is_new)
   if cost == 0 and running >= 0 then
     if number > changed and number > renewed then own, renewed = running, number end
     own_ends = now + held_at_most
@@ -71,8 +67,11 @@ local function in_flight(now, cost, max, held_at_most, process, number, running,
     others = others .. pack('<I7I7I7I7I7I7', process, own, first, changed, renewed, own_ends)
     ends = math.max(ends, own_ends)
   end
-  if others ~= '' then
-    call('SET', leases, others, 'PX', math.ceil((ends - now) / 1000) + 60000)
+  if others ~= '' and is_new then
+    call('SET', leases, others, 'PX', 60000)
+    has_new_list = true
+  elseif others ~= '' then
+    call('SET', leases, others, 'KEEPTTL')
   end
-  return true, ends, taken + own
+  return true, ends, by_others + own
 end

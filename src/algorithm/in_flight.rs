@@ -262,7 +262,20 @@ impl Scripted for InFlight {
         Script::new("in_flight", include_str!("in_flight.lua"))
             .parameters(&["max", "held_at_most"])
             .state(&["taken"])
-            .with_list(&["taken"])
+            .with_list(
+                &["taken"],
+                &[
+                    "others",
+                    "by_others",
+                    "others_end",
+                    "own",
+                    "first",
+                    "changed",
+                    "renewed",
+                    "own_ends",
+                    "is_new",
+                ],
+            )
             .with(|member| {
                 member.in_flight = true;
                 member.per_request = true;

@@ -18,9 +18,11 @@
 --          expired     the total up to the last entry that counts no more
 --          total       of all entries
 --          first_slot, first_total, last_slot   of the first entry that counts, and of the last
--- Returns  log_ask     whether the cost fits beside so many units more; the units that count; and
---                      the slots after whose end one more has room, none counts, and the cost has
---                      room (0: at once, or never)
+--          drop        how many entries at the start of the list count no more, if the state is as
+--                      log_ask returned it
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; the
+--                      slots after whose end one more has room, none counts, and the cost has room
+--                      (0: at once, or never); of the entries that count, the state, and drop
 --          log         true; when the state is as good as none; and the state with the cost, which
 --                      is charged whether it fits or not: the list is written at once
 
@@ -69,8 +71,8 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     or (expired >= first_total and expired < total) then
     error('UNREADABLE state')
   end
-  local this_slot, before_list = now - now % slot, first_total
-  expired, first_slot, first_total = log_counted(
+  local this_slot, before_list, drop = now - now % slot, first_total, 0
+  expired, first_slot, first_total, drop = log_counted(
     this_slot, span, list, expired, total, first_slot, first_total, last_slot)
   local counted = total - expired + beside
   local fits = counted + cost <= units or cost == 0
@@ -82,7 +84,7 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
     return at
   end
-  if counted == 0 then return fits, 0, 0, 0, 0 end
+  if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
   local over = total + beside - units
   local room_after = first_slot
   if total == expired then
@@ -91,15 +93,18 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     room_after = after(over + 1)
   end
   local cost_after = not fits and cost <= units and after(over + cost) or 0
-  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
+    expired, first_slot, first_total, drop
 end
 
 local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
-  last_slot)
+  last_slot, drop)
   local this_slot = now - now % slot
-  local has_list, drop = first_total < total or total == 0, 0
-  expired, first_slot, first_total, drop = log_counted(
-    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if not drop then
+    expired, first_slot, first_total, drop = log_counted(
+      this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  end
+  local has_list = drop > 0 or first_total < total or total == 0
   if cost < 0 then
     -- The oldest units are given back: those that stay count for as long or longer.
     expired = math.min(expired - cost, total)

@@ -220,7 +220,10 @@ impl Scripted for Log {
         Script::new("log", include_str!("log.lua"))
             .parameters(&["units", "slot", "span"])
             .state(&["expired", "total", "first_slot", "first_total", "last_slot"])
-            .with_list(&["counted", "room_after", "fresh_after", "cost_after"])
+            .with_list(
+                &["counted", "room_after", "fresh_after", "cost_after"],
+                &["expired", "first_slot", "first_total", "drop"],
+            )
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {

@@ -153,6 +153,8 @@ pub(crate) struct Member {
     pub(crate) state: Names,
     /// The numbers that it replies where nothing was charged, if it keeps a list beside its state.
     pub(crate) told: Names,
+    /// What it returns after these when it is asked, for when it is charged.
+    pub(crate) kept: Names,
     /// Whether units are never given back.
     pub(crate) keeps_refunds: bool,
     /// Whether a request that is dropped before its turn gives it back.
@@ -209,9 +211,11 @@ impl Script {
     }
 
     /// Keeps a list under a key of its own. It is two functions: the one that only asks has the
-    /// name of the other with `_ask` behind it, is called before, and replies these numbers too.
-    pub(super) fn with_list(self, told: &'static [&'static str]) -> Self {
-        self.with(|member| member.told = told)
+    /// name of the other with `_ask` behind it and is called before. It returns what is told, then
+    /// what is kept until it is charged: numbers of the state, and what the other one is given
+    /// after them.
+    pub(super) fn with_list(self, told: Names, kept: Names) -> Self {
+        self.with(|member| (member.told, member.kept) = (told, kept))
     }
 
     pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {

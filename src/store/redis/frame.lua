@@ -1,50 +1,36 @@
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
--- lines that name members are repeated for each of them (`script.rs`).
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
--- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers; then of each how long it holds (0: never), and how
---          long a hold matters after its end
--- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the value that the charge replied
--- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at; while units are held, the tail: two generations of each member
--- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
---          member that has room, what members say of a list (not in a reply of 1), of each limit
---          its time and the bytes of its value; the values: as they are stored, or if it is charged
---          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
---          hold: the one that holds is for it, with the same arguments
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost and its
+--          numbers; then of each how long it holds (0: never), and how long a hold matters after
+--          its end
+-- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. Of op 4: the value that the charge replied
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member
+-- Reply    charged: the values as they are written
+--          charged, and there is a shadow, a hold beside a list or another limit, or the server's
+--          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
+--          that does not hold a byte 4, and nothing of a list
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values, as they are stored
+--          a value has a tail and this script does not hold: a byte 2; the one that holds is for
+--          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
-local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
-local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local op, now = unpack('<dd', ARGV[1])
-local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
-local time = not is_callers and call('TIME')
-if time then now = time[1] * 1000000 + time[2] end
-
+--
 -- The time of a state never goes back. If the server's does, no time passes for the state until the
 -- server has caught up; if that would take longer than the key lives, the state goes on where it
 -- was, ahead of the server.
-local function catch_up(key, last, ahead, key_expires_at)
-  local at = now + ahead
-  if at >= last then return at, ahead end
-  if last - at > key_expires_at - last then
-    ahead = ahead + last - at
-    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
-  end
-  return last, ahead
-end
-
--- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
--- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
-    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
-  elseif stored ~= '' or ends > at then
-    expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
-    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
-    local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
-    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
-  end
-end
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local time = callers < 0 and call('TIME')
+local now = time and time[1] * 1000000 + time[2] or callers
+local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil

@@ -9,9 +9,8 @@ use crate::{
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    answer
-        .first()
-        .is_some_and(|first| first & CHARGED == CHARGED)
+    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS];
+    answer.first().is_some_and(|kind| kinds.contains(kind))
 }
 
 /// Whether a value has a tail, which only the script that holds can read.
@@ -19,28 +18,37 @@ pub(super) fn has_tail(answer: &Bytes) -> bool {
     answer[..] == [HAS_TAIL]
 }
 
-/// How the value in Redis begins after this charge: with all but the tail and when its key expires.
+/// The value in Redis after this charge.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
-    let members = script.members();
-    let states: usize = members.iter().map(|member| member.state.len()).sum();
-    let told: usize = members.iter().map(|member| member.told.len()).sum();
-    let told = if charge.first() == Some(&CHARGED) {
-        0
-    } else {
-        told
+    let told: usize = script
+        .members()
+        .iter()
+        .map(|member| member.told.len())
+        .sum();
+    let start = match charge.first() {
+        Some(&CHARGED) => 0,
+        Some(&CHARGED_AND_MORE) => 1 + BYTES * 3,
+        _ => 1 + BYTES * (3 + told),
     };
-    let start = (1 + BYTES * (3 + told)).min(charge.len());
-    charge.slice(start..(start + 1 + BYTES * (2 + states)).min(charge.len()))
+    charge.slice(start.min(charge.len())..)
 }
 
-/// The first byte of the reply to a charge, and of every value.
+/// The bytes of a value without a tail.
+fn value_len(script: &Script) -> usize {
+    let states = script.members().iter().map(|member| member.state.len());
+    1 + BYTES * (3 + states.sum::<usize>())
+}
+
+/// The first byte of every value, and so of a reply that is only the values.
 const CHARGED: u8 = 1;
-/// The first byte of the reply to a charge by a script that holds.
-const CHARGED_BESIDE: u8 = 3;
+/// The first byte of the reply to a charge that says more than the values.
+pub(super) const CHARGED_AND_MORE: u8 = 4;
+/// Of one that also says what members tell of their lists.
+pub(super) const CHARGED_AND_TELLS: u8 = 3;
 /// The reply of a script that does not hold, where others do.
 const HAS_TAIL: u8 = 2;
 /// The first byte of any other reply.
-const NOT_CHARGED: u8 = 0;
+pub(super) const NOT_CHARGED: u8 = 0;
 /// The bytes of a number.
 const BYTES: usize = 7;
 /// How many numbers say what is held beside the state of a member.
@@ -99,38 +107,44 @@ impl Replies {
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
-        let mut numbers = Numbers(answer);
-        let (charged, tells) = match numbers.byte()? {
-            CHARGED => (true, false),
-            CHARGED_BESIDE => (true, true),
-            NOT_CHARGED => (false, true),
-            _ => return None,
-        };
-        let mut fitting = numbers.next()?;
-        let mut told = Vec::new();
-        for member in limits.iter().flat_map(|limit| limit.members()) {
-            told.push(numbers.read(if tells { member.told.len() } else { 0 })?);
+        let charged = is_charged(answer);
+        let (mut numbers, says_more) = (Numbers(answer), answer.first() != Some(&CHARGED));
+        let (mut fitting, mut told, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
+        if says_more {
+            let kind = numbers.byte()?;
+            (charged || kind == NOT_CHARGED).then_some(())?;
+            fitting = numbers.next()?;
+            for member in limits.iter().flat_map(|limit| limit.members()) {
+                let tells = kind != CHARGED_AND_MORE;
+                told.push(numbers.read(if tells { member.told.len() } else { 0 })?);
+            }
+            for _ in limits {
+                of_limits.push((numbers.next()?, numbers.next()?));
+            }
         }
-        let mut told = told.into_iter();
-        let of_limit = |_| Some((numbers.next()?, numbers.next()?));
-        let times: Option<Vec<_>> = limits.iter().map(of_limit).collect();
-        for (limit, (now, bytes)) in limits.iter().zip(times?) {
-            let (value, rest) = numbers.0.split_at_checked(bytes as usize)?;
+        let (mut told, mut of_limits) = (told.into_iter(), of_limits.into_iter());
+        for limit in limits {
+            let (now, bytes) = match of_limits.next() {
+                Some((now, bytes)) => (Some(now), bytes as usize),
+                // The tail of a single limit is the rest.
+                None if limits.len() == 1 => (None, numbers.0.len()),
+                None => (None, value_len(limit)),
+            };
+            let (value, rest) = numbers.0.split_at_checked(bytes)?;
             numbers.0 = rest;
-            let (now, mut value) = (Timestamp::from_micros(now), Numbers(value));
-            let mut at = now;
+            let (mut at, mut value) = (now, Numbers(value));
             if bytes > 0 {
                 // A value begins like the reply to a charge.
                 value.byte().filter(|&first| first == CHARGED)?;
-                at = Timestamp::from_micros(value.next()?);
-                // How far it is ahead of the clock: so is `now`.
-                value.next()?;
+                at = Some(value.next()?);
+                // How far it is ahead of the clock: so is `now`. And when its key expires.
+                value.read(2)?;
             }
-            let members = limit.members();
-            let states: usize = members.iter().map(|member| member.state.len()).sum();
-            let expiry = if charged { 0 } else { BYTES };
-            let mut tail = Numbers(value.0.get(BYTES * states + expiry..).unwrap_or_default());
-            for (member, told) in members.iter().zip(&mut told) {
+            let [now, at] = [now.or(at)?, at?].map(Timestamp::from_micros);
+            let tail = (bytes.saturating_sub(value_len(limit))).min(value.0.len());
+            let (states, tail) = value.0.split_at(value.0.len() - tail);
+            let (mut value, mut tail) = (Numbers(states), Numbers(tail));
+            for member in limit.members() {
                 let fits = fitting & 1 == 1;
                 fitting >>= 1;
                 self.refused |= !fits && !member.in_shadow;
@@ -152,7 +166,7 @@ impl Replies {
                         0 => vec![0; member.state.len()],
                         _ => value.read(member.state.len())?,
                     },
-                    told,
+                    told: told.next().unwrap_or_default(),
                     held: match tail.0 {
                         [] => Vec::new(),
                         _ => tail.read(HELD)?,

@@ -3,6 +3,8 @@
 
 use crate::algorithm::{Member, Script};
 
+use super::reply::{CHARGED_AND_MORE, CHARGED_AND_TELLS, NOT_CHARGED};
+
 const FRAME: &str = include_str!("frame.lua");
 const HELD: &str = include_str!("../../algorithm/held.lua");
 
@@ -52,11 +54,15 @@ struct Limit<'a> {
     holds: bool,
 }
 
+/// The limits of a script.
+struct Lines<'a>(Vec<Limit<'a>>);
+
 /// Whether one script can be about all of these.
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
     let names = |member: &Member| {
-        let held = if hold(limits) { 11 } else { 0 };
-        7 + held + member.parameters.len() + member.state.len() + member.told.len()
+        let held = if hold(limits) { 12 } else { 0 };
+        let of_lists = member.told.len() + member.kept.len();
+        7 + held + member.parameters.len() + member.state.len() + of_lists
     };
     let members = limits.iter().flat_map(Script::members);
     members.map(names).sum::<usize>() <= MAX_NAMES
@@ -71,35 +77,9 @@ pub(super) fn hold(limits: &[Script]) -> bool {
 /// The script that decides about one or several limits, in Lua 5.1. If it `holds`, a state may have
 /// a tail: what is held beside it.
 pub(super) fn text(limits: &[Script], holds: bool) -> String {
-    let (mut all, mut number, mut key) = (Vec::new(), 0, 0);
-    for (limit, script) in (1..).zip(limits) {
-        key += 1;
-        let of_state = key;
-        let members = script.members().iter().map(|member| {
-            number += 1;
-            let list = member.has_list().then(|| {
-                key += 1;
-                key
-            });
-            Named {
-                member,
-                number,
-                limit,
-                list,
-                holds: holds && !member.in_flight,
-            }
-        });
-        all.push(Limit {
-            members: members.collect(),
-            number: limit,
-            key: of_state,
-            holds,
-        });
-    }
-    let members = || all.iter().flat_map(|limit| &limit.members);
-    let mut text = FRAME.to_owned();
+    let lines = Lines::of(limits, holds);
     let mut sources: Vec<&str> = Vec::new();
-    for source in members().map(|named| named.member.source) {
+    for source in lines.members().map(|named| named.member.source) {
         if !sources.contains(&source) {
             sources.push(source);
         }
@@ -107,36 +87,12 @@ pub(super) fn text(limits: &[Script], holds: bool) -> String {
     if holds {
         sources.push(HELD);
     }
+    let mut text = wrapped(&lines.arguments()) + FRAME;
     for source in sources {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    text + "\n" + &wrapped(&lines(&all))
-}
-
-/// The lines that name members.
-fn lines(all: &[Limit<'_>]) -> String {
-    let members = || all.iter().flat_map(|limit| &limit.members);
-    let mut text = arguments(&members().collect::<Vec<_>>());
-    for limit in all {
-        text += &limit.read(all.len() == 1);
-    }
-    text += "\n";
-    for named in members() {
-        text += &named.ask();
-    }
-    let refused = refused(all);
-    text += &format!(
-        "if not must and (op == LOOK{refused}) then\n  {}end\n",
-        reply(all, false)
-    );
-    for named in members() {
-        text += &named.charge();
-    }
-    for limit in all {
-        text += &limit.write();
-    }
-    text + &reply(all, true)
+    text + "\n" + &wrapped(&lines.decision())
 }
 
 /// The same lines, none of which is wider than a reader's window.
@@ -146,7 +102,8 @@ fn wrapped(lines: &str) -> String {
         let indent = " ".repeat(line.len() - line.trim_start().len() + 2);
         let mut rest = line.to_owned();
         while rest.len() > MAX_WIDTH {
-            let begins = [", ", " .. ", " or "].map(|before| rest[..MAX_WIDTH].rfind(before));
+            let begins =
+                [", ", " .. ", " or ", " and "].map(|before| rest[..MAX_WIDTH].rfind(before));
             // What is broken at its own indentation is not shorter afterwards.
             let Some(at) = begins.into_iter().flatten().find(|at| *at > indent.len()) else {
                 break;
@@ -158,27 +115,6 @@ fn wrapped(lines: &str) -> String {
         }
         text += &rest;
         text += "\n";
-    }
-    text
-}
-
-/// Reads the costs and the numbers of the members.
-fn arguments(members: &[&Named<'_>]) -> String {
-    let holding = members.iter().flat_map(|named| match named.holds {
-        true => named.names(HOLDING),
-        // The numbers of a member that never holds are skipped.
-        false if members.iter().any(|named| named.holds) => vec!["_".to_owned(); HOLDING.len()],
-        false => Vec::new(),
-    });
-    let of_each = members.iter().flat_map(|named| named.arguments());
-    let all: Vec<_> = of_each.chain(holding).collect();
-    let (names, doubles) = (all.join(", "), "d".repeat(all.len()));
-    let mut text = format!("local {names} = unpack('<{doubles}', ARGV[1], 17)\n");
-    let admitted: Vec<_> = members.iter().flat_map(|named| named.admitted()).collect();
-    if !admitted.is_empty() {
-        let (names, doubles) = (admitted.join(", "), "d".repeat(admitted.len()));
-        text += &format!("local {names}\n");
-        text += &format!("if op == SETTLE then\n  {names} = unpack('<{doubles}', ARGV[2])\nend\n");
     }
     text
 }
@@ -202,10 +138,157 @@ fn whole(count: usize) -> String {
     "I7".repeat(count)
 }
 
+/// A line that reads these names.
+fn doubles(names: &[String], from: &str) -> String {
+    let (formats, names) = ("d".repeat(names.len()), names.join(", "));
+    format!("{names} = struct.unpack('<{formats}', {from})\n")
+}
+
+impl<'a> Lines<'a> {
+    fn of(limits: &'a [Script], holds: bool) -> Self {
+        let (mut all, mut number, mut keys) = (Vec::new(), 0, 0);
+        for (limit, script) in (1..).zip(limits) {
+            keys += 1;
+            let key = keys;
+            let members = script.members().iter().map(|member| {
+                number += 1;
+                keys += usize::from(member.has_list());
+                Named {
+                    member,
+                    number,
+                    limit,
+                    list: member.has_list().then_some(keys),
+                    holds: holds && !member.in_flight,
+                }
+            });
+            all.push(Limit {
+                members: members.collect(),
+                number: limit,
+                key,
+                holds,
+            });
+        }
+        Self(all)
+    }
+
+    fn members(&self) -> impl Iterator<Item = &Named<'a>> {
+        self.0.iter().flat_map(|limit| &limit.members)
+    }
+
+    fn holds(&self) -> bool {
+        self.members().any(|named| named.holds)
+    }
+
+    /// Reads the first argument.
+    fn arguments(&self) -> String {
+        let mut names = vec!["op".to_owned(), "callers".to_owned()];
+        names.extend(self.members().flat_map(Named::arguments));
+        if self.holds() {
+            names.extend(self.members().flat_map(|named| match named.holds {
+                true => named.names(HOLDING),
+                // The numbers of a member that never holds are skipped.
+                false => vec!["_".to_owned(); HOLDING.len()],
+            }));
+        }
+        format!("local {}", doubles(&names, "ARGV[1]"))
+    }
+
+    /// The lines that name members.
+    fn decision(&self) -> String {
+        let mut text = String::new();
+        let admitted: Vec<_> = self.members().flat_map(Named::admitted).collect();
+        if !admitted.is_empty() {
+            let (names, read) = (admitted.join(", "), doubles(&admitted, "ARGV[2]"));
+            text += &format!("local {names}\nif op == SETTLE then\n  {read}end\n");
+        }
+        self.0.iter().for_each(|limit| text += &limit.read());
+        if let [_] = &*self.0 {
+            text += "if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end\n";
+        }
+        for limit in &self.0 {
+            let members = limit.members.iter();
+            members.for_each(|named| text += &limit.spend(named));
+        }
+        text += "\n";
+        self.members().for_each(|named| text += &named.ask());
+        let (refused, reply) = (self.refused(), self.reply(NOT_CHARGED));
+        text += &format!("if not must and (op == LOOK{refused}) then\n  {reply}end\n");
+        self.members().for_each(|named| text += &named.charge());
+        self.0.iter().for_each(|limit| text += &limit.write());
+        let kind = if self.holds() {
+            CHARGED_AND_TELLS
+        } else {
+            CHARGED_AND_MORE
+        };
+        if self.answers_more() {
+            return text + &self.reply(kind);
+        }
+        let is_behind = |limit: &Limit<'_>| format!("now_{0} > now + ahead_{0}", limit.number);
+        let is_behind: Vec<_> = self.0.iter().map(is_behind).collect();
+        let values: Vec<_> = self.0.iter().map(|limit| limit.name("value")).collect();
+        text + &format!(
+            "if {} then\n  {}end\nreturn {}\n",
+            is_behind.join(" or "),
+            self.reply(kind),
+            values.join(" .. ")
+        )
+    }
+
+    /// Whether a member refuses, for a condition.
+    fn refused(&self) -> String {
+        let counted = self.members().filter(|named| !named.member.in_shadow);
+        let fits: Vec<_> = counted.map(|named| named.name("fits")).collect();
+        match &*fits {
+            [] => String::new(),
+            [only] => format!(" or not {only}"),
+            fits => format!(" or not ({})", fits.join(" and ")),
+        }
+    }
+
+    /// Whether the reply to a charge is more than the values.
+    fn answers_more(&self) -> bool {
+        self.members().any(|named| named.member.in_shadow)
+            || self.holds()
+                && (self.0.len() > 1 || self.members().any(|named| named.list.is_some()))
+    }
+
+    /// Answers with more than the values, which are those that are written if it is charged, else
+    /// those that are stored.
+    fn reply(&self, kind: u8) -> String {
+        let bits = self.members().map(|named| {
+            let bit = 1_u64 << (named.number - 1);
+            format!("({} and {bit} or 0)", named.name("fits"))
+        });
+        let bits = bits.collect::<Vec<_>>().join(" + ");
+        let mut numbers = vec![kind.to_string(), bits];
+        if kind != CHARGED_AND_MORE {
+            numbers.extend(self.members().flat_map(Named::told));
+        }
+        let mut values = String::new();
+        for limit in &self.0 {
+            let value = match kind {
+                NOT_CHARGED => limit.name("stored"),
+                _ => limit.name("value"),
+            };
+            numbers.push(format!("now + {}", limit.name("ahead")));
+            numbers.push(format!("#{value}"));
+            values += &format!(" .. {value}");
+        }
+        let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
+        format!("return pack('<B{format}', {numbers}){values}\n")
+    }
+}
+
 impl Limit<'_> {
-    fn states(&self) -> Vec<String> {
-        let states = self.members.iter().map(Named::state);
-        states.collect::<Vec<_>>().concat()
+    fn name(&self, name: &str) -> String {
+        format!("{name}_{}", self.number)
+    }
+
+    /// The numbers of its value.
+    fn names(&self) -> Vec<String> {
+        let times = ["last", "ahead", "key_expires_at"].map(|name| self.name(name));
+        let states = self.members.iter().flat_map(Named::state);
+        times.into_iter().chain(states).collect()
     }
 
     /// The generations of all members, if the script holds.
@@ -216,132 +299,132 @@ impl Limit<'_> {
             .collect()
     }
 
-    fn read(&self, is_alone: bool) -> String {
+    fn read(&self) -> String {
         let (k, key) = (self.number, self.key);
-        let times = [format!("last_{k}"), format!("ahead_{k}")];
-        let (states, held) = (self.states(), self.generations());
-        let read = [&times[..], &states, &held].concat().join(", ");
-        let names = [&times[..], &states, &[format!("key_expires_at_{k}")]].concat();
+        let (names, held) = (self.names(), self.generations());
         let bytes = 1 + 7 * names.len();
         let with_tail = bytes + 7 * GENERATIONS.len() * self.members.len();
-        let (tail, or_tail) = match self.holds {
-            true => {
-                let (after, whole) = (bytes + 1, whole(held.len()));
-                let tail = format!(
-                    "{} = unpack('<{whole}', stored_{k}, {after})",
-                    held.join(", ")
-                );
-                (tail, format!(" and #stored_{k} ~= {with_tail}"))
-            }
-            false => ("return '\\2'".to_owned(), String::new()),
+        let unreadable = format!("then error('{UNREADABLE} state') end");
+        let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
+        let [tail, or_tail, read_tail] = match self.holds {
+            true => [
+                String::new(),
+                format!(" and #stored_{k} ~= {with_tail}"),
+                format!(
+                    "  if #stored_{k} == {with_tail} then\n    \
+                       {} = unpack('<{}', stored_{k}, {})\n    \
+                       if {} {unreadable}\n  \
+                     end\n",
+                    held.join(", "),
+                    whole(held.len()),
+                    bytes + 1,
+                    too_large(&held)
+                ),
+            ],
+            false => [
+                format!("  if #stored_{k} == {with_tail} then return '\\2' end\n"),
+                String::new(),
+                String::new(),
+            ],
         };
-        let mut text = format!(
+        format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
-             local now_{k}, {all} = now, now{zeros}\n\
-             if stored_{k} then\n  \
-               if #stored_{k} == {with_tail} then {tail} end\n  \
-               if #stored_{k} ~= {bytes}{or_tail} or string.byte(stored_{k}) ~= 1 then error('{UNREADABLE} state') end\n  \
-               {names} = unpack('<{whole}', stored_{k}, 2)\n  \
-               if math.max({read}) >= 2 ^ 53 then error('{UNREADABLE} state') end\n  \
-               now_{k}, ahead_{k} = catch_up(KEYS[{key}], last_{k}, ahead_{k}, key_expires_at_{k})\n\
+             local now_{k}, {} = now, now{}\n\
+             if stored_{k} then\n\
+               {tail}  \
+               if #stored_{k} ~= {bytes}{or_tail} {unreadable}\n  \
+               mark, {} = unpack('<B{}', stored_{k})\n  \
+               if mark ~= 1 or {} {unreadable}\n\
+               {read_tail}  \
+               now_{k} = now + ahead_{k}\n  \
+               if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
+                 ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
+                 call('SETRANGE', KEYS[{key}], 1, pack('<I7I7', last_{k}, ahead_{k}))\n  \
+               end\n  \
+               if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
              else stored_{k} = '' end\n",
-            all = [&names[..], &held].concat().join(", "),
-            zeros = ", 0".repeat(names.len() + held.len() - 1),
-            whole = whole(names.len()),
-            names = names.join(", "),
-        );
-        if is_alone {
-            text += "if op == TAKE_BACK then now_1 = last_1 end\n\
-                if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end\n";
-        }
-        // The whole state is written where a list is: what others hold is not yet converted then.
-        for named in self.members.iter().filter(|named| named.list.is_some()) {
-            text += &named.rule();
-            text += &self.spend(named);
-        }
-        for named in self.members.iter().filter(|named| named.list.is_none()) {
-            text += &named.rule();
-        }
-        text
+            [&names[..], &held].concat().join(", "),
+            ", 0".repeat(names.len() + held.len() - 1),
+            names.join(", "),
+            whole(names.len()),
+            too_large(&names),
+        )
     }
 
-    /// Spends what was held in generations that have ended, if the rule of the member keeps a list:
-    /// it is written whatever is decided.
+    /// The value as of this time, with a tail if anything is held.
+    fn value(&self, time: &str) -> String {
+        let mut names = self.names();
+        names[0] = self.name(time);
+        let packed = |names: &[String]| {
+            let (format, names) = (whole(names.len()), names.join(", "));
+            format!("pack('<B{format}', 1, {names})")
+        };
+        let held = self.members.iter().filter(|named| named.holds);
+        let held: Vec<_> = held.map(Named::held).collect();
+        match self.holds {
+            false => packed(&names),
+            true => {
+                let all = [&names[..], &self.generations()].concat();
+                let held = held.join(" + ");
+                format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
+            }
+        }
+    }
+
+    fn write(&self) -> String {
+        let (k, key) = (self.number, self.key);
+        let mut text = String::new();
+        let ends = self.members.iter().map(|named| named.name("ends"));
+        let ends = match &*ends.collect::<Vec<_>>() {
+            [only] => only.clone(),
+            all => {
+                text += &format!("local until_{k} = math.max({})\n", all.join(", "));
+                self.name("until")
+            }
+        };
+        let lists: Vec<_> = self.members.iter().filter_map(|named| named.list).collect();
+        let or_new_list = if lists.is_empty() {
+            ""
+        } else {
+            " or has_new_list"
+        };
+        let expire = lists.iter();
+        let expire = expire.map(|list| format!("  call('PEXPIRE', KEYS[{list}], lasts_{k})\n"));
+        text + &format!(
+            "local lasts_{k}\n\
+             if {ends} >= key_expires_at_{k} or callers >= 0{or_new_list} then\n  \
+               local expiry = math.min({ends} + math.ceil(({ends} - now_{k}) / 64) + 1e6, 2 ^ 53 - 1)\n  \
+               key_expires_at_{k} = math.max(key_expires_at_{k}, expiry)\n  \
+               lasts_{k} = math.max(math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000), shortest)\n\
+             end\n\
+             local value_{k} = {}\n\
+             if lasts_{k} then\n  \
+               call('SET', KEYS[{key}], value_{k}, 'PX', lasts_{k})\n\
+               {}\
+             else\n  \
+               call('SET', KEYS[{key}], value_{k}, 'KEEPTTL')\n\
+             end\n",
+            self.value("now"),
+            expire.collect::<String>()
+        )
+    }
+
+    /// Spends what a member that keeps a list has held, and writes the state at once: the list is
+    /// written whatever is decided.
     fn spend(&self, named: &Named<'_>) -> String {
         let (Some(list), true) = (named.list, named.holds) else {
             return String::new();
         };
         let (k, key) = (self.number, self.key);
-        let [e_end, e_held, l_end, l_held] =
-            ["earlier_end", "earlier_held", "later_end", "later_held"].map(|name| named.name(name));
-        let (state, rule) = (named.state().join(", "), named.name("rule"));
-        format!(
-            "if ({e_held} > 0 and {e_end} <= now_{k}) or ({l_held} > 0 and {l_end} <= now_{k}) then\n  \
-               _, {e_held}, {l_held}, {state} = held_spent({rule}, last_{k}, now_{k}, \
-                 {e_end}, {e_held}, {l_end}, {l_held}, {state})\n  \
-               stored_{k} = {} .. pack('<I7', key_expires_at_{k}) .. {}\n  \
+        named.spend(&format!(
+            "  stored_{k} = {}\n  \
                call('SET', KEYS[{key}], stored_{k}, 'KEEPTTL')\n  \
                if has_new_list then\n    \
                  call('PEXPIRE', KEYS[{list}], \
                    math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
-               end\n\
-             end\n",
-            self.packed("last"),
-            self.tail(),
-        )
-    }
-
-    /// A value with this time, up to when its key expires.
-    fn packed(&self, time: &str) -> String {
-        let k = self.number;
-        let mut names = vec![format!("1, {time}_{k}"), format!("ahead_{k}")];
-        names.extend(self.states());
-        format!("pack('<B{}', {})", whole(names.len()), names.join(", "))
-    }
-
-    /// What is held, if anything is.
-    fn tail(&self) -> String {
-        let generations = self.generations();
-        if generations.is_empty() {
-            return "''".to_owned();
-        }
-        let held = self.members.iter().filter(|named| named.holds);
-        let held: Vec<_> = held.map(Named::held).collect();
-        let (held, whole) = (held.join(" + "), whole(generations.len()));
-        format!(
-            "({held} > 0 and pack('<{whole}', {}) or '')",
-            generations.join(", ")
-        )
-    }
-
-    fn write(&self) -> String {
-        let (k, key) = (self.number, self.key);
-        let ends = self.members.iter().map(|named| named.name("ends"));
-        let ends = match &*ends.collect::<Vec<_>>() {
-            [only] => only.clone(),
-            ends => format!("math.max({})", ends.join(", ")),
-        };
-        let lists = self.members.iter().filter_map(|named| named.list);
-        let lists: String = lists.map(|list| format!(", KEYS[{list}]")).collect();
-        let mut text = format!("local value_{k} = {}\n", self.packed("now"));
-        let mut tail = self.tail();
-        if self.holds {
-            text += &format!("local tail_{k} = {tail}\n");
-            tail = format!("tail_{k}");
-        }
-        text + &format!(
-            "write(stored_{k}, value_{k}, {tail}, now_{k}, ahead_{k}, {ends}, key_expires_at_{k}, KEYS[{key}]{lists})\n",
-        )
-    }
-
-    /// What is replied as its value, in pieces: as it is written, or as it is stored.
-    fn value(&self, charged: bool) -> Vec<String> {
-        let k = self.number;
-        match (charged, self.holds) {
-            (true, true) => vec![format!("value_{k}"), format!("tail_{k}")],
-            (true, false) => vec![format!("value_{k}")],
-            (false, _) => vec![format!("stored_{k}")],
-        }
+               end\n",
+            self.value("last")
+        ))
     }
 }
 
@@ -384,85 +467,39 @@ impl Named<'_> {
     fn told(&self) -> Vec<String> {
         self.names(self.member.told)
     }
-
-    /// A call of its function, with these arguments before the numbers, and this state.
-    fn call(&self, ask: &str, before: &str, state: &[String]) -> String {
+    /// A call of its function, or of the one that only asks, with these arguments before the
+    /// numbers and these after the state.
+    fn call(&self, ask: &str, before: &str, after: Vec<String>) -> String {
         let mut arguments = vec![before.to_owned()];
         arguments.extend(self.names(self.member.parameters));
         arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
-        arguments.extend_from_slice(state);
+        arguments.extend(self.state());
+        arguments.extend(after);
         format!("{}{ask}({})", self.member.function, arguments.join(", "))
     }
 
-    /// A call of its function with its cost; where units are held, of the one around it.
-    fn called(&self) -> String {
+    /// A call that charges its cost, from this time on.
+    fn charged(&self, last: &str, must: &str) -> String {
         let (k, cost) = (self.limit, self.name("cost"));
-        if self.holds {
-            let admission = match self.member.settled {
-                true => self.names(&["named", "taken"]),
-                false => vec!["0".to_owned(); 2],
-            };
-            let (rule, holding, held) = (
-                self.name("rule"),
-                self.names(HOLDING),
-                self.names(GENERATIONS),
-            );
-            let names = [holding, admission, held, self.state()].concat().join(", ");
-            return format!("held({rule}, last_{k}, now_{k}, {cost}, {names})");
-        }
         match self.list {
-            Some(_) => self.call("", &format!("now_{k}, {cost}"), &self.state()),
-            None => {
-                let before = format!("last_{k}, now_{k}, {cost}, must");
-                self.call("", &before, &self.state())
-            }
+            Some(_) if self.holds => self.call("", &format!("now_{k}, {cost}"), Vec::new()),
+            Some(_) => self.call("", &format!("now_{k}, {cost}"), self.only_kept()),
+            None => self.call("", &format!("{last}, now_{k}, {cost}, {must}"), Vec::new()),
         }
     }
 
-    /// Its rule as a function of its state, if units may be held beside it.
-    fn rule(&self) -> String {
-        if !self.holds {
-            return String::new();
-        }
-        let (rule, others) = (self.name("rule"), ["...".to_owned()]);
-        let head = format!("local function {rule}(last, now, cost, must, ...)\n");
-        match self.list {
-            Some(_) => {
-                let charge = self.call("", "now, cost", &others);
-                let ask = self.call("_ask", "now, cost, 0", &others);
-                format!("{head}  if must then return {charge} end\n  return ({ask})\nend\n")
-            }
-            None => {
-                let call = match self.member.holds_parts {
-                    // A cost of nothing is charged too, so that the debt is counted by these
-                    // numbers from now on, as what is held is.
-                    true => self
-                        .call("", "last, now, math.max(cost, 1), must", &others)
-                        .replace(&self.name("unit"), "math.min(cost, 1)"),
-                    false => self.call("", "last, now, cost, must", &others),
-                };
-                format!("{}{head}  return {call}\nend\n", self.in_parts())
-            }
-        }
+    /// A call that asks whether its cost fits, if it keeps a list.
+    fn asked(&self, cost: &str) -> String {
+        let ask = format!("now_{}, {cost}, {}", self.limit, self.held());
+        self.call("_ask", &ask, Vec::new())
     }
 
-    /// Counts what is held in parts of a unit, if its rule does.
-    fn in_parts(&self) -> String {
-        if !self.member.holds_parts {
-            return String::new();
-        }
-        let [cost, taken, unit, speed, rate] =
-            ["cost", "taken", "unit", "speed", "rate"].map(|name| self.name(name));
-        let held = ["earlier_held", "later_held"].map(|held| {
-            let held = self.name(held);
-            format!("{held} = math.min(bucket_converted({held}, {speed}, {rate}), 2 ^ 53 - 1)\n")
-        });
-        let mut text = held.concat();
-        if self.member.settled {
-            text += &format!("{taken} = ({taken} or 0) * {unit}\n");
-        }
-        text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
+    /// What is kept from asking until charging, and is not a part of the state.
+    fn only_kept(&self) -> Vec<String> {
+        let is_other = |name: &&&str| !self.member.state.contains(*name);
+        let kept = self.member.kept.iter().filter(is_other);
+        kept.map(|name| self.name(name)).collect()
     }
 
     /// How much is held beside its state.
@@ -473,9 +510,57 @@ impl Named<'_> {
         }
     }
 
-    /// Asks its rule whether the cost fits.
+    /// Counts what is held in parts of a unit, if its rule does.
+    fn in_parts(&self) -> String {
+        if !self.member.holds_parts {
+            return String::new();
+        }
+        let (k, function) = (self.limit, self.member.function);
+        let [cost, taken, unit, speed, rate, tick] =
+            ["cost", "taken", "unit", "speed", "rate", "tick"].map(|name| self.name(name));
+        let held = self
+            .names(&["earlier_held", "later_held"])
+            .into_iter()
+            .map(|held| {
+                let numbers = format!("0, 0, {rate}, {tick}, {held}, {speed}");
+                format!("  _, _, {held} = {function}(now_{k}, now_{k}, 1, true, {numbers})\n")
+            });
+        let mut text = format!(
+            "if {speed} ~= {rate} then\n{}end\n",
+            held.collect::<String>()
+        );
+        if self.member.settled {
+            text += &format!("if {taken} then {taken} = {taken} * {unit} end\n");
+        }
+        text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
+    }
+
+    /// Spends what is held in generations that have ended, in the order of their ends.
+    fn spend(&self, then: &str) -> String {
+        let k = self.limit;
+        let [e_end, e_held, l_end, l_held] =
+            ["earlier_end", "earlier_held", "later_end", "later_held"].map(|name| self.name(name));
+        let (last, state) = (self.name("as_of"), self.state().join(", "));
+        let rule = match self.list {
+            Some(_) => self.call("", "at, units", Vec::new()),
+            None => self.call("", &format!("{last}, at, units, true"), Vec::new()),
+        };
+        format!(
+            "local {last} = last_{k}\n\
+             while ({e_held} > 0 and {e_end} <= now_{k}) or ({l_held} > 0 and {l_end} <= now_{k}) do\n  \
+               local units, at\n  \
+               units, at, {e_held}, {l_held} =\n    \
+                 held_ended({last}, now_{k}, {e_end}, {e_held}, {l_end}, {l_held})\n  \
+               _, _, {state} =\n    {rule}\n  \
+               {last} = at\n{then}\
+             end\n"
+        )
+    }
+
+    /// Asks its rule whether the cost fits, and unless it keeps a list charges it.
     fn ask(&self) -> String {
         let (k, cost, fits) = (self.limit, self.name("cost"), self.name("fits"));
+        let (ends, state) = (self.name("ends"), self.state().join(", "));
         let mut text = String::new();
         if self.member.withdraws {
             // Only the last in line can leave it: then the debt is still what its admission left.
@@ -489,92 +574,109 @@ impl Named<'_> {
                  end\n"
             );
         }
-        let refused = format!("if not {fits} then {cost} = 0 end\n");
-        if self.list.is_some() {
-            let ask = format!("now_{k}, {cost}, {}", self.held());
-            let names = [vec![fits.clone()], self.told()].concat().join(", ");
-            text += &format!(
-                "local {names} =\n  {}\n",
-                self.call("_ask", &ask, &self.state())
-            );
-            if self.member.in_shadow {
-                text += &refused;
-            }
-            return text;
-        }
-        let ends = self.name("ends");
-        if self.member.in_shadow {
-            text += &format!("local {fits} = {}\n{refused}", self.called());
-            text += &format!("local {ends}\n_, {}\n", self.charged());
-        } else {
-            text += &format!("local {fits}, {ends}\n{fits}, {}\n", self.charged());
-        }
-        text
-    }
-
-    /// Assigns when its state ends, and its state.
-    fn charged(&self) -> String {
-        let held = match self.holds {
-            true => self.names(GENERATIONS),
-            false => Vec::new(),
+        let refused = match self.member.in_shadow {
+            true => format!("if not {fits} then {cost} = 0 end\n"),
+            false => String::new(),
         };
-        let names = [vec![self.name("ends")], held, self.state()].concat();
-        format!("{} =\n  {}", names.join(", "), self.called())
+        if self.list.is_some() {
+            let mut names = [vec![fits], self.told()].concat();
+            if !self.holds {
+                names.extend(self.names(self.member.kept));
+            }
+            let asked = self.asked(&cost);
+            return text + &format!("local {} =\n  {asked}\n{refused}", names.join(", "));
+        }
+        let last = format!("last_{k}");
+        if !self.holds {
+            let charged = self.charged(&last, "must");
+            return text
+                + &match self.member.in_shadow {
+                    true => format!(
+                        "local {fits} = {charged}\n{refused}local {ends}\n_, {ends}, {state} =\n  {charged}\n"
+                    ),
+                    false => {
+                        format!("local {fits}, {ends}\n{fits}, {ends}, {state} =\n  {charged}\n")
+                    }
+                };
+        }
+        let last = self.name("as_of");
+        let beside = format!("{last}, now_{k}, {cost} + {}, false", self.held());
+        text + &format!(
+            "{}{}\
+             local {fits}, {ends} = true, nil\n\
+             if op <= LOOK and {cost} > 0 then\n  \
+               {fits} =\n    {}\n\
+             end\n{refused}{}",
+            self.in_parts(),
+            self.spend(""),
+            self.call("", &beside, Vec::new()),
+            match self.member.in_shadow {
+                true => self.charge_held(),
+                false => {
+                    let charge = self.charge_held();
+                    let lines = charge.lines().map(|line| format!("  {line}\n"));
+                    format!("if {fits} then\n{}end\n", lines.collect::<String>())
+                }
+            }
+        )
     }
 
-    /// Charges a rule that keeps a list.
+    /// Holds, settles or charges its cost.
+    fn charge_held(&self) -> String {
+        let [cost, unit, ends, e_end, l_end, e_held, l_held, matters_for] = [
+            "cost",
+            "unit",
+            "ends",
+            "earlier_end",
+            "later_end",
+            "earlier_held",
+            "later_held",
+            "matters_for",
+        ]
+        .map(|name| self.name(name));
+        let admission = match self.member.settled {
+            true => self.names(&["named", "taken"]).join(", "),
+            false => "0, 0".to_owned(),
+        };
+        let (at_most, generations) = (self.name("at_most"), self.names(GENERATIONS).join(", "));
+        let mut text = format!(
+            "{cost}, {generations} =\n  \
+               held(now_{}, {cost}, {at_most}, {admission}, {generations})\n",
+            self.limit
+        );
+        if self.member.holds_parts {
+            // A cost of nothing is charged too, so that the debt is counted by these numbers from
+            // now on, as what is held is.
+            text += &format!("if {cost} == 0 then {cost}, {unit} = 1, 0 end\n");
+        }
+        let (state, charged) = (
+            self.state().join(", "),
+            self.charged(&self.name("as_of"), "true"),
+        );
+        text + &format!(
+            "_, {ends}, {state} =\n  {charged}\n\
+             if {e_held} > 0 and {e_end} > {ends} then {ends} = {e_end} end\n\
+             if {l_held} > 0 and {l_end} > {ends} then {ends} = {l_end} end\n\
+             if {e_held} + {l_held} > 0 then {ends} = {ends} + {matters_for} end\n"
+        )
+    }
+
+    /// Charges a rule that keeps a list; asks it again where units are held, for the reply.
     fn charge(&self) -> String {
         if self.list.is_none() {
             return String::new();
         }
-        let mut text = format!("local {}\n_, {}\n", self.name("ends"), self.charged());
+        let (ends, state) = (self.name("ends"), self.state().join(", "));
+        let mut text = format!("local {ends}\n");
+        text += &match self.holds {
+            true => self.charge_held(),
+            false => format!("_, {ends}, {state} =\n  {}\n", self.charged("", "")),
+        };
         if self.holds {
-            let ask = format!("now_{}, 0, {}", self.limit, self.held());
-            let asked = self.call("_ask", &ask, &self.state());
-            text += &format!("_, {} =\n  {asked}\n", self.told().join(", "));
+            text += &format!("_, {} =\n  {}\n", self.told().join(", "), self.asked("0"));
         }
         text
     }
-}
-
-/// Whether a member refuses, for a condition.
-fn refused(all: &[Limit<'_>]) -> String {
-    let members = all.iter().flat_map(|limit| &limit.members);
-    let counted = members.filter(|named| !named.member.in_shadow);
-    let fits: Vec<_> = counted.map(|named| named.name("fits")).collect();
-    match &*fits {
-        [] => String::new(),
-        [only] => format!(" or not {only}"),
-        fits => format!(" or not ({})", fits.join(" and ")),
-    }
-}
-
-/// Answers: with what is written if it is charged, else with what is stored.
-fn reply(all: &[Limit<'_>], charged: bool) -> String {
-    let members = || all.iter().flat_map(|limit| &limit.members);
-    let bits = members().map(|named| {
-        let bit = 1_u64 << (named.number - 1);
-        format!("({} and {bit} or 0)", named.name("fits"))
-    });
-    let bits = bits.collect::<Vec<_>>().join(" + ");
-    let holds = all.iter().any(|limit| limit.holds);
-    let kind = match (charged, holds) {
-        (false, _) => "0",
-        (true, false) => "1",
-        (true, true) => "3",
-    };
-    let mut numbers = vec![kind.to_owned(), bits];
-    let told = members().filter(|_| !charged || holds);
-    numbers.extend(told.flat_map(Named::told));
-    let mut values = String::new();
-    for limit in all {
-        let pieces = limit.value(charged);
-        numbers.push(format!("now + ahead_{}", limit.number));
-        numbers.push(format!("#{}", pieces.join(" + #")));
-        values += &format!(" .. {}", pieces.join(" .. "));
-    }
-    let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
-    format!("return pack('<B{format}', {numbers}){values}\n")
 }
 
 #[cfg(test)]

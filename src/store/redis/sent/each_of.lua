@@ -1,53 +1,41 @@
+local op, callers, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2,
+  opens_at_first_2, cost_3, units_3, slot_3, span_3 = struct.unpack('<ddddddddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
--- lines that name members are repeated for each of them (`script.rs`).
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
--- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers; then of each how long it holds (0: never), and how
---          long a hold matters after its end
--- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the value that the charge replied
--- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at; while units are held, the tail: two generations of each member
--- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
---          member that has room, what members say of a list (not in a reply of 1), of each limit
---          its time and the bytes of its value; the values: as they are stored, or if it is charged
---          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
---          hold: the one that holds is for it, with the same arguments
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost and its
+--          numbers; then of each how long it holds (0: never), and how long a hold matters after
+--          its end
+-- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. Of op 4: the value that the charge replied
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member
+-- Reply    charged: the values as they are written
+--          charged, and there is a shadow, a hold beside a list or another limit, or the server's
+--          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
+--          that does not hold a byte 4, and nothing of a list
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values, as they are stored
+--          a value has a tail and this script does not hold: a byte 2; the one that holds is for
+--          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
-local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
-local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local op, now = unpack('<dd', ARGV[1])
-local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
-local time = not is_callers and call('TIME')
-if time then now = time[1] * 1000000 + time[2] end
-
+--
 -- The time of a state never goes back. If the server's does, no time passes for the state until the
 -- server has caught up; if that would take longer than the key lives, the state goes on where it
 -- was, ahead of the server.
-local function catch_up(key, last, ahead, key_expires_at)
-  local at = now + ahead
-  if at >= last then return at, ahead end
-  if last - at > key_expires_at - last then
-    ahead = ahead + last - at
-    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
-  end
-  return last, ahead
-end
-
--- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
--- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
-    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
-  elseif stored ~= '' or ends > at then
-    expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
-    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
-    local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
-    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
-  end
-end
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local time = callers < 0 and call('TIME')
+local now = time and time[1] * 1000000 + time[2] or callers
+local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
 
 -- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
 -- in Rust.
@@ -66,23 +54,22 @@ end
 --          debt        in parts, as of `last`
 --          speed       the rate at which it was counted
 -- Returns  whether the cost fits; if so, when the state is as good as none, and the state
-
--- A debt that was counted at another rate: it takes as long as before to be paid off, rounded up.
-local function bucket_converted(debt, speed, rate)
-  if debt == 0 or speed == rate then return debt end
-  local ticks = math.floor(debt / speed)
-  return ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
-end
-
 local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, speed)
   -- A cost of 0 leaves the debt as it was counted.
   if cost == 0 and debt > 0 then rate = speed end
-  local paid = (math.floor(now / tick) - math.floor(last / tick)) * speed
-  debt = bucket_converted(math.max(debt - paid, 0), speed, rate)
-  local owed = math.max(debt + cost * unit, 0)
+  debt = debt - (now - now % tick - (last - last % tick)) / tick * speed
+  if debt < 0 then debt = 0 end
+  if speed ~= rate and debt > 0 then
+    -- Counted at another rate: it takes as long as before to be paid off, rounded up.
+    local ticks = math.floor(debt / speed)
+    debt = ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
+  end
+  local owed = debt + cost * unit
   if owed > capacity and cost > 0 and not must then return false end
-  -- A debit may owe more than the capacity. What is never paid off is not owed.
-  owed = rate > 0 and math.min(owed, 2 ^ 53 - 1) or debt
+  -- What is never paid off is not owed.
+  if rate == 0 then return true, now, debt, rate end
+  -- A debit may owe more than the capacity.
+  if owed >= 2 ^ 53 then owed = 2 ^ 53 - 1 elseif owed < 0 then owed = 0 end
   return true, owed > 0 and now + math.ceil(owed / rate) * tick or now, owed, rate
 end
 
@@ -130,9 +117,11 @@ end
 --          expired     the total up to the last entry that counts no more
 --          total       of all entries
 --          first_slot, first_total, last_slot   of the first entry that counts, and of the last
--- Returns  log_ask     whether the cost fits beside so many units more; the units that count; and
---                      the slots after whose end one more has room, none counts, and the cost has
---                      room (0: at once, or never)
+--          drop        how many entries at the start of the list count no more, if the state is as
+--                      log_ask returned it
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; the
+--                      slots after whose end one more has room, none counts, and the cost has room
+--                      (0: at once, or never); of the entries that count, the state, and drop
 --          log         true; when the state is as good as none; and the state with the cost, which
 --                      is charged whether it fits or not: the list is written at once
 
@@ -181,8 +170,8 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     or (expired >= first_total and expired < total) then
     error('UNREADABLE state')
   end
-  local this_slot, before_list = now - now % slot, first_total
-  expired, first_slot, first_total = log_counted(
+  local this_slot, before_list, drop = now - now % slot, first_total, 0
+  expired, first_slot, first_total, drop = log_counted(
     this_slot, span, list, expired, total, first_slot, first_total, last_slot)
   local counted = total - expired + beside
   local fits = counted + cost <= units or cost == 0
@@ -194,7 +183,7 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
     return at
   end
-  if counted == 0 then return fits, 0, 0, 0, 0 end
+  if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
   local over = total + beside - units
   local room_after = first_slot
   if total == expired then
@@ -203,15 +192,18 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     room_after = after(over + 1)
   end
   local cost_after = not fits and cost <= units and after(over + cost) or 0
-  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
+    expired, first_slot, first_total, drop
 end
 
 local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
-  last_slot)
+  last_slot, drop)
   local this_slot = now - now % slot
-  local has_list, drop = first_total < total or total == 0, 0
-  expired, first_slot, first_total, drop = log_counted(
-    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if not drop then
+    expired, first_slot, first_total, drop = log_counted(
+      this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  end
+  local has_list = drop > 0 or first_total < total or total == 0
   if cost < 0 then
     -- The oldest units are given back: those that stay count for as long or longer.
     expired = math.min(expired - cost, total)
@@ -248,28 +240,39 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   return true, ends, expired, total, first_slot, first_total, last_slot
 end
 
-local cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2, opens_at_first_2,
-  cost_3, units_3, slot_3, span_3 = unpack('<ddddddddddddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = now, now, 0, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 == 78 then return '\2' end
-  if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, debt_1, speed_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, debt_1, speed_1) >= 2 ^ 53 then error('UNREADABLE state') end
-  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+  if #stored_1 ~= 36 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
+  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
+    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  now_1 = now + ahead_1
+  if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+    ahead_1 = ahead_1 + last_1 - now_1
+    call('SETRANGE', KEYS[1], 1, pack('<I7I7', last_1, ahead_1))
+  end
+  if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
 local stored_2 = call('GET', KEYS[2])
-local now_2, last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
-  last_slot_3, key_expires_at_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local now_2, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3,
+  first_slot_3, first_total_3, last_slot_3 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_2 then
   if #stored_2 == 155 then return '\2' end
-  if #stored_2 ~= 71 or string.byte(stored_2) ~= 1 then error('UNREADABLE state') end
-  last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3,
-    key_expires_at_2 = unpack('<I7I7I7I7I7I7I7I7I7I7', stored_2, 2)
-  if math.max(last_2, ahead_2, start_2, used_2, expired_3, total_3, first_slot_3, first_total_3,
-    last_slot_3) >= 2 ^ 53 then error('UNREADABLE state') end
-  now_2, ahead_2 = catch_up(KEYS[2], last_2, ahead_2, key_expires_at_2)
+  if #stored_2 ~= 71 then error('UNREADABLE state') end
+  mark, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3, first_slot_3,
+    first_total_3, last_slot_3 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_2)
+  if mark ~= 1 or last_2 >= 2 ^ 53 or ahead_2 >= 2 ^ 53 or key_expires_at_2 >= 2 ^ 53
+    or start_2 >= 2 ^ 53 or used_2 >= 2 ^ 53 or expired_3 >= 2 ^ 53 or total_3 >= 2 ^ 53
+    or first_slot_3 >= 2 ^ 53 or first_total_3 >= 2 ^ 53
+    or last_slot_3 >= 2 ^ 53 then error('UNREADABLE state') end
+  now_2 = now + ahead_2
+  if now_2 < last_2 and last_2 - now_2 > key_expires_at_2 - last_2 then
+    ahead_2 = ahead_2 + last_2 - now_2
+    call('SETRANGE', KEYS[2], 1, pack('<I7I7', last_2, ahead_2))
+  end
+  if now_2 < last_2 or op == TAKE_BACK then now_2 = last_2 end
 else stored_2 = '' end
 
 local fits_1, ends_1
@@ -278,7 +281,8 @@ fits_1, ends_1, debt_1, speed_1 =
 local fits_2, ends_2
 fits_2, ends_2, start_2, used_2 =
   fixed_window(last_2, now_2, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
-local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3 =
+local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3, expired_3, first_slot_3,
+  first_total_3, drop_3 =
   log_ask(now_2, cost_3, 0, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3)
 if not must and (op == LOOK or not (fits_1 and fits_2 and fits_3)) then
@@ -290,12 +294,36 @@ end
 local ends_3
 _, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
   log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
-    first_total_3, last_slot_3)
-local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, debt_1, speed_1)
-write(stored_1, value_1, '', now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
-local value_2 = pack('<BI7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, start_2, used_2, expired_3,
-  total_3, first_slot_3, first_total_3, last_slot_3)
-write(stored_2, value_2, '', now_2, ahead_2, math.max(ends_2, ends_3), key_expires_at_2, KEYS[2],
-  KEYS[3])
-return pack('<BI7I7I7I7I7', 1, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
-  now + ahead_1, #value_1, now + ahead_2, #value_2) .. value_1 .. value_2
+    first_total_3, last_slot_3, drop_3)
+local lasts_1
+if ends_1 >= key_expires_at_1 or callers >= 0 then
+  local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+  key_expires_at_1 = math.max(key_expires_at_1, expiry)
+  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+end
+local value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1)
+if lasts_1 then
+  call('SET', KEYS[1], value_1, 'PX', lasts_1)
+else
+  call('SET', KEYS[1], value_1, 'KEEPTTL')
+end
+local until_2 = math.max(ends_2, ends_3)
+local lasts_2
+if until_2 >= key_expires_at_2 or callers >= 0 or has_new_list then
+  local expiry = math.min(until_2 + math.ceil((until_2 - now_2) / 64) + 1e6, 2 ^ 53 - 1)
+  key_expires_at_2 = math.max(key_expires_at_2, expiry)
+  lasts_2 = math.max(math.ceil((key_expires_at_2 - ahead_2 - now) / 1000), shortest)
+end
+local value_2 = pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, key_expires_at_2, start_2,
+  used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+if lasts_2 then
+  call('SET', KEYS[2], value_2, 'PX', lasts_2)
+  call('PEXPIRE', KEYS[3], lasts_2)
+else
+  call('SET', KEYS[2], value_2, 'KEEPTTL')
+end
+if now_1 > now + ahead_1 or now_2 > now + ahead_2 then
+  return pack('<BI7I7I7I7I7', 4, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
+    now + ahead_1, #value_1, now + ahead_2, #value_2) .. value_1 .. value_2
+end
+return value_1 .. value_2

@@ -1,53 +1,41 @@
+local op, callers, cost_1, units_1, slot_1, span_1, at_most_1,
+  matters_for_1 = struct.unpack('<dddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
--- lines that name members are repeated for each of them (`script.rs`).
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
--- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers; then of each how long it holds (0: never), and how
---          long a hold matters after its end
--- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the value that the charge replied
--- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at; while units are held, the tail: two generations of each member
--- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
---          member that has room, what members say of a list (not in a reply of 1), of each limit
---          its time and the bytes of its value; the values: as they are stored, or if it is charged
---          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
---          hold: the one that holds is for it, with the same arguments
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost and its
+--          numbers; then of each how long it holds (0: never), and how long a hold matters after
+--          its end
+-- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. Of op 4: the value that the charge replied
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member
+-- Reply    charged: the values as they are written
+--          charged, and there is a shadow, a hold beside a list or another limit, or the server's
+--          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
+--          that does not hold a byte 4, and nothing of a list
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values, as they are stored
+--          a value has a tail and this script does not hold: a byte 2; the one that holds is for
+--          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
-local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
-local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local op, now = unpack('<dd', ARGV[1])
-local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
-local time = not is_callers and call('TIME')
-if time then now = time[1] * 1000000 + time[2] end
-
+--
 -- The time of a state never goes back. If the server's does, no time passes for the state until the
 -- server has caught up; if that would take longer than the key lives, the state goes on where it
 -- was, ahead of the server.
-local function catch_up(key, last, ahead, key_expires_at)
-  local at = now + ahead
-  if at >= last then return at, ahead end
-  if last - at > key_expires_at - last then
-    ahead = ahead + last - at
-    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
-  end
-  return last, ahead
-end
-
--- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
--- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
-    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
-  elseif stored ~= '' or ends > at then
-    expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
-    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
-    local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
-    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
-  end
-end
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local time = callers < 0 and call('TIME')
+local now = time and time[1] * 1000000 + time[2] or callers
+local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
 
 -- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
 -- SlidingBuckets. `log.rs` says the same in Rust.
@@ -69,9 +57,11 @@ end
 --          expired     the total up to the last entry that counts no more
 --          total       of all entries
 --          first_slot, first_total, last_slot   of the first entry that counts, and of the last
--- Returns  log_ask     whether the cost fits beside so many units more; the units that count; and
---                      the slots after whose end one more has room, none counts, and the cost has
---                      room (0: at once, or never)
+--          drop        how many entries at the start of the list count no more, if the state is as
+--                      log_ask returned it
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; the
+--                      slots after whose end one more has room, none counts, and the cost has room
+--                      (0: at once, or never); of the entries that count, the state, and drop
 --          log         true; when the state is as good as none; and the state with the cost, which
 --                      is charged whether it fits or not: the list is written at once
 
@@ -120,8 +110,8 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     or (expired >= first_total and expired < total) then
     error('UNREADABLE state')
   end
-  local this_slot, before_list = now - now % slot, first_total
-  expired, first_slot, first_total = log_counted(
+  local this_slot, before_list, drop = now - now % slot, first_total, 0
+  expired, first_slot, first_total, drop = log_counted(
     this_slot, span, list, expired, total, first_slot, first_total, last_slot)
   local counted = total - expired + beside
   local fits = counted + cost <= units or cost == 0
@@ -133,7 +123,7 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
     return at
   end
-  if counted == 0 then return fits, 0, 0, 0, 0 end
+  if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
   local over = total + beside - units
   local room_after = first_slot
   if total == expired then
@@ -142,15 +132,18 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
     room_after = after(over + 1)
   end
   local cost_after = not fits and cost <= units and after(over + cost) or 0
-  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
+    expired, first_slot, first_total, drop
 end
 
 local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
-  last_slot)
+  last_slot, drop)
   local this_slot = now - now % slot
-  local has_list, drop = first_total < total or total == 0, 0
-  expired, first_slot, first_total, drop = log_counted(
-    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  if not drop then
+    expired, first_slot, first_total, drop = log_counted(
+      this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  end
+  local has_list = drop > 0 or first_total < total or total == 0
   if cost < 0 then
     -- The oldest units are given back: those that stay count for as long or longer.
     expired = math.min(expired - cost, total)
@@ -195,46 +188,19 @@ end
 -- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
 -- its name hold.
 --
--- Given    rule        function(last, now, cost, must, <state>) of the rule
---          last, now   microseconds: when the state was written, and now, which is never earlier
---          cost        units that are held, or charged
+-- Given    now         microseconds
+--          cost        units that are held, spent or charged
 --          at_most     how long a generation lasts after its last hold, at least, and half of how
 --                      long it lasts in all; 0 if the cost is not held, but charged
---          matters_for how long the state may need to recover from what a generation has left
 --          named       in a settlement: the start of the generation that holds
 --          taken       in a settlement: how many units it frees there
---          earlier_start, earlier_end, earlier_held, later_start, later_end, later_held
---                      of each generation, when it began, when it ends, and the units that it holds
---          ...         the state of the rule
--- Returns  whether the cost fits; if so, when the state is as good as none, the generations, and
---          the state of the rule
-
--- Spends what generations hold that have ended, in the order of their ends: the time of the state
--- then, what is still held, and the state.
-local function held_spent(rule, last, now, e_end, e_held, l_end, l_held, ...)
-  local earlier = e_held > 0 and e_end <= now and e_end or 2 ^ 54
-  local later = l_held > 0 and l_end <= now and l_end or 2 ^ 54
-  if earlier == 2 ^ 54 and later == 2 ^ 54 then return last, e_held, l_held, ... end
-  local units, at = e_held, math.max(last, math.min(earlier, later))
-  if later < earlier then
-    units, l_held = l_held, 0
-  else
-    e_held = 0
-  end
-  return held_spent(rule, at, now, e_end, e_held, l_end, l_held,
-    select(3, rule(last, at, units, true, ...)))
-end
-
-local function held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l_held, _, ends, ...)
-  if e_held > 0 then ends = math.max(ends, e_end) end
-  if l_held > 0 then ends = math.max(ends, l_end) end
-  if e_held + l_held > 0 then ends = ends + matters_for end
-  return true, ends, e_start, e_end, e_held, l_start, l_end, l_held, ...
-end
-
-local function held_after(rule, now, cost, at_most, matters_for, named, taken,
-  e_start, e_end, l_start, l_end, last, e_held, l_held, ...)
-  if op == SETTLE and at_most > 0 then
+--          start, end, held of the earlier generation and of the later one: when it began, when it
+--                      ends, and the units that it holds
+-- Returns  the units that are charged, and the generations
+local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end, l_held)
+  if at_most == 0 or cost == 0 and op <= LOOK then
+    -- Nothing is held.
+  elseif op == SETTLE then
     if named > 0 and named == e_start and e_held > 0 then
       e_held = math.max(e_held - taken, 0)
     elseif named > 0 and named == l_start and l_held > 0 then
@@ -243,72 +209,79 @@ local function held_after(rule, now, cost, at_most, matters_for, named, taken,
       -- The hold is gone: only what was spent beyond it is charged.
       cost = math.max(cost - taken, 0)
     end
-  elseif op <= LOOK and cost > 0 then
-    if not rule(last, now, cost + e_held + l_held, false, ...) then return false end
-    if at_most > 0 then
-      -- What nobody holds is as good as gone.
-      if e_held + l_held == 0 then l_start, l_end = 0, 0 end
-      local at = math.max(now, l_start)
-      if at + at_most >= l_end then
-        if e_held > 0 and l_held > 0 then
-          -- Another limit of this name holds for longer: both generations still run.
-          l_end = at + at_most
-        else
-          if l_held > 0 then e_start, e_end, e_held = l_start, l_end, l_held end
-          -- No two generations begin at the same instant.
-          l_start, l_end, l_held = math.max(at, l_start + 1), at + 2 * at_most, 0
-        end
+  elseif op <= LOOK then
+    -- What nobody holds is as good as gone.
+    if e_held + l_held == 0 then l_start, l_end = 0, 0 end
+    local at = math.max(now, l_start)
+    if at + at_most >= l_end then
+      if e_held > 0 and l_held > 0 then
+        -- Another limit of this name holds for longer: both generations still run.
+        l_end = at + at_most
+      else
+        if l_held > 0 then e_start, e_end, e_held = l_start, l_end, l_held end
+        -- No two generations begin at the same instant.
+        l_start, l_end, l_held = math.max(at, l_start + 1), at + 2 * at_most, 0
       end
-      l_held, cost = l_held + cost, 0
     end
+    l_held, cost = l_held + cost, 0
   end
-  return held_state(matters_for, e_start, e_end, e_held, l_start, l_end, l_held,
-    rule(last, now, cost, true, ...))
+  return cost, e_start, e_end, e_held, l_start, l_end, l_held
 end
 
-local function held(rule, last, now, cost, at_most, matters_for, named, taken,
-  e_start, e_end, e_held, l_start, l_end, l_held, ...)
-  return held_after(rule, now, cost, at_most, matters_for, named, taken, e_start, e_end,
-    l_start, l_end, held_spent(rule, last, now, e_end, e_held, l_end, l_held, ...))
+-- Of generations that have ended the first: what it held, its end but no earlier than the state,
+-- and what both hold then.
+local function held_ended(last, now, e_end, e_held, l_end, l_held)
+  if l_held > 0 and l_end <= now and (e_held == 0 or l_end < e_end) then
+    return l_held, math.max(last, l_end), e_held, 0
+  end
+  return e_held, math.max(last, e_end), 0, l_held
 end
 
-local cost_1, units_1, slot_1, span_1, at_most_1, matters_for_1 = unpack('<dddddd', ARGV[1], 17)
 local named_1, taken_1
 if op == SETTLE then
-  named_1, taken_1 = unpack('<dd', ARGV[2])
+  named_1, taken_1 = struct.unpack('<dd', ARGV[2])
 end
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
-  key_expires_at_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+local now_1, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
+  last_slot_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
-  if #stored_1 == 99 then earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
-    later_end_1, later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 58) end
-  if #stored_1 ~= 57 and #stored_1 ~= 99
-    or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
-    key_expires_at_1 = unpack('<I7I7I7I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+  if #stored_1 ~= 57 and #stored_1 ~= 99 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
+    last_slot_1 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
+  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
+    or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53 or first_slot_1 >= 2 ^ 53
+    or first_total_1 >= 2 ^ 53 or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 99 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
-    later_held_1) >= 2 ^ 53 then error('UNREADABLE state') end
-  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+      later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 58)
+    if earlier_start_1 >= 2 ^ 53 or earlier_end_1 >= 2 ^ 53 or earlier_held_1 >= 2 ^ 53
+      or later_start_1 >= 2 ^ 53 or later_end_1 >= 2 ^ 53
+      or later_held_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  end
+  now_1 = now + ahead_1
+  if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+    ahead_1 = ahead_1 + last_1 - now_1
+    call('SETRANGE', KEYS[1], 1, pack('<I7I7', last_1, ahead_1))
+  end
+  if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
-if op == TAKE_BACK then now_1 = last_1 end
-if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
-local function rule_1(last, now, cost, must, ...)
-  if must then return log(now, cost, units_1, slot_1, span_1, KEYS[2], ...) end
-  return (log_ask(now, cost, 0, units_1, slot_1, span_1, KEYS[2], ...))
-end
-if (earlier_held_1 > 0 and earlier_end_1 <= now_1)
-  or (later_held_1 > 0 and later_end_1 <= now_1) then
-  _, earlier_held_1, later_held_1, expired_1, total_1, first_slot_1, first_total_1,
-    last_slot_1 = held_spent(rule_1, last_1, now_1, earlier_end_1, earlier_held_1, later_end_1,
-    later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
-  stored_1 = pack('<BI7I7I7I7I7I7I7', 1, last_1, ahead_1, expired_1, total_1, first_slot_1,
-    first_total_1, last_slot_1) .. pack('<I7',
-    key_expires_at_1) .. (earlier_held_1 + later_held_1 > 0 and pack('<I7I7I7I7I7I7',
-    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
-    later_held_1) or '')
+if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end
+local as_of_1 = last_1
+while (earlier_held_1 > 0 and earlier_end_1 <= now_1)
+  or (later_held_1 > 0 and later_end_1 <= now_1) do
+  local units, at
+  units, at, earlier_held_1, later_held_1 =
+    held_ended(as_of_1, now_1, earlier_end_1, earlier_held_1, later_end_1, later_held_1)
+  _, _, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
+    log(at, units, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
+      first_total_1, last_slot_1)
+  as_of_1 = at
+  stored_1 = earlier_held_1 + later_held_1 > 0 and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1,
+    last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
+    last_slot_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1) or pack('<BI7I7I7I7I7I7I7I7', 1, last_1, ahead_1, key_expires_at_1, expired_1,
+    total_1, first_slot_1, first_total_1, last_slot_1)
   call('SET', KEYS[1], stored_1, 'KEEPTTL')
   if has_new_list then
     call('PEXPIRE', KEYS[2], math.ceil((key_expires_at_1 - ahead_1 - now) / 1000) + 60000)
@@ -323,18 +296,34 @@ if not must and (op == LOOK or not fits_1) then
     cost_after_1, now + ahead_1, #stored_1) .. stored_1
 end
 local ends_1
-_, ends_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
-  later_held_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
-  held(rule_1, last_1, now_1, cost_1, at_most_1, matters_for_1, named_1, taken_1,
-    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
-    expired_1, total_1, first_slot_1, first_total_1, last_slot_1)
+cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1 =
+  held(now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1, earlier_end_1,
+    earlier_held_1, later_start_1, later_end_1, later_held_1)
+_, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
+  log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
+    first_total_1, last_slot_1)
+if earlier_held_1 > 0 and earlier_end_1 > ends_1 then ends_1 = earlier_end_1 end
+if later_held_1 > 0 and later_end_1 > ends_1 then ends_1 = later_end_1 end
+if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + matters_for_1 end
 _, counted_1, room_after_1, fresh_after_1, cost_after_1 =
   log_ask(now_1, 0, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1,
     total_1, first_slot_1, first_total_1, last_slot_1)
-local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, expired_1, total_1, first_slot_1,
-  first_total_1, last_slot_1)
-local tail_1 = (earlier_held_1 + later_held_1 > 0 and pack('<I7I7I7I7I7I7', earlier_start_1,
-  earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1) or '')
-write(stored_1, value_1, tail_1, now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1], KEYS[2])
+local lasts_1
+if ends_1 >= key_expires_at_1 or callers >= 0 or has_new_list then
+  local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+  key_expires_at_1 = math.max(key_expires_at_1, expiry)
+  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+end
+local value_1 = earlier_held_1 + later_held_1 > 0 and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1,
+  now_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
+  earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+  later_held_1) or pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, expired_1,
+  total_1, first_slot_1, first_total_1, last_slot_1)
+if lasts_1 then
+  call('SET', KEYS[1], value_1, 'PX', lasts_1)
+  call('PEXPIRE', KEYS[2], lasts_1)
+else
+  call('SET', KEYS[1], value_1, 'KEEPTTL')
+end
 return pack('<BI7I7I7I7I7I7I7', 3, (fits_1 and 1 or 0), counted_1, room_after_1, fresh_after_1,
-  cost_after_1, now + ahead_1, #value_1 + #tail_1) .. value_1 .. tail_1
+  cost_after_1, now + ahead_1, #value_1) .. value_1

@@ -1,53 +1,40 @@
+local op, callers, cost_1, units_1, period_1, tick_1 = struct.unpack('<dddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
--- lines that name members are repeated for each of them (`script.rs`).
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
--- ARGV[1]  doubles: op; the caller's time in microseconds, or -1 if the server's counts; then of
---          each member its cost and its numbers; then of each how long it holds (0: never), and how
---          long a hold matters after its end
--- ARGV[2]  to SETTLE: of each member that holds, the generation and the units; of each queue, what
---          the admission left. To TAKE_BACK: the value that the charge replied
--- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, the state of each
---          member, key_expires_at; while units are held, the tail: two generations of each member
--- Reply    a byte 0 if it is not charged, else 1, of a script that holds 3; numbers: a bit for each
---          member that has room, what members say of a list (not in a reply of 1), of each limit
---          its time and the bytes of its value; the values: as they are stored, or if it is charged
---          without key_expires_at. Only a byte 2, if a value has a tail and this script does not
---          hold: the one that holds is for it, with the same arguments
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost and its
+--          numbers; then of each how long it holds (0: never), and how long a hold matters after
+--          its end
+-- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
+--          the admission left. Of op 4: the value that the charge replied
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member
+-- Reply    charged: the values as they are written
+--          charged, and there is a shadow, a hold beside a list or another limit, or the server's
+--          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
+--          that does not hold a byte 4, and nothing of a list
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values, as they are stored
+--          a value has a tail and this script does not hold: a byte 2; the one that holds is for
+--          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
-local DECIDE, LOOK, CHANGE, SETTLE, TAKE_BACK = 0, 1, 2, 3, 4
-local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local op, now = unpack('<dd', ARGV[1])
-local must, is_callers, has_new_list, _ = op > LOOK, now >= 0, false, nil
-local time = not is_callers and call('TIME')
-if time then now = time[1] * 1000000 + time[2] end
-
+--
 -- The time of a state never goes back. If the server's does, no time passes for the state until the
 -- server has caught up; if that would take longer than the key lives, the state goes on where it
 -- was, ahead of the server.
-local function catch_up(key, last, ahead, key_expires_at)
-  local at = now + ahead
-  if at >= last then return at, ahead end
-  if last - at > key_expires_at - last then
-    ahead = ahead + last - at
-    call('SETRANGE', key, 1, pack('<I7I7', last, ahead))
-  end
-  return last, ahead
-end
-
--- Writes a value, and its expiry if that is too early. The key lives a sixty-fourth and a second
--- longer than its state matters, so that few charges move the expiry.
-local function write(stored, value, tail, at, ahead, ends, expiry, key, ...)
-  if ends < expiry and not is_callers and not has_new_list and #tail + #value + 7 == #stored then
-    call('SETRANGE', key, 0, tail == '' and value or value .. pack('<I7', expiry) .. tail)
-  elseif stored ~= '' or ends > at then
-    expiry = math.max(expiry, math.min(ends + math.ceil((ends - at) / 64) + 1e6, 2 ^ 53 - 1))
-    -- Expiry goes by the server's clock: with a caller's it is a minute at least.
-    local lasts = math.max(math.ceil((expiry - ahead - now) / 1000), is_callers and 60000 or 1)
-    call('SET', key, value .. pack('<I7', expiry) .. tail, 'PX', lasts)
-    for _, list in ipairs({ ... }) do call('PEXPIRE', list, lasts) end
-  end
-end
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local time = callers < 0 and call('TIME')
+local now = time and time[1] * 1000000 + time[2] or callers
+local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
 
 -- Two windows, the previous one weighted by how much of it the last period still covers: the rule
 -- of SlidingWindow. `sliding_window.rs` says the same in Rust.
@@ -82,18 +69,23 @@ local function sliding_window(last, now, cost, must, units, period, tick, previo
   return true, ends, previous, current
 end
 
-local cost_1, units_1, period_1, tick_1 = unpack('<dddd', ARGV[1], 17)
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, previous_1, current_1, key_expires_at_1 = now, now, 0, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, previous_1, current_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 == 78 then return '\2' end
-  if #stored_1 ~= 36 or string.byte(stored_1) ~= 1 then error('UNREADABLE state') end
-  last_1, ahead_1, previous_1, current_1, key_expires_at_1 = unpack('<I7I7I7I7I7', stored_1, 2)
-  if math.max(last_1, ahead_1, previous_1, current_1) >= 2 ^ 53 then error('UNREADABLE state') end
-  now_1, ahead_1 = catch_up(KEYS[1], last_1, ahead_1, key_expires_at_1)
+  if #stored_1 ~= 36 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, previous_1, current_1 = unpack('<BI7I7I7I7I7',
+    stored_1)
+  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
+    or previous_1 >= 2 ^ 53 or current_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  now_1 = now + ahead_1
+  if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+    ahead_1 = ahead_1 + last_1 - now_1
+    call('SETRANGE', KEYS[1], 1, pack('<I7I7', last_1, ahead_1))
+  end
+  if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
-if op == TAKE_BACK then now_1 = last_1 end
-if op == TAKE_BACK and string.sub(stored_1, 1, #ARGV[2]) ~= ARGV[2] then return '' end
+if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end
 
 local fits_1, ends_1
 fits_1, ends_1, previous_1, current_1 =
@@ -101,6 +93,19 @@ fits_1, ends_1, previous_1, current_1 =
 if not must and (op == LOOK or not fits_1) then
   return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #stored_1) .. stored_1
 end
-local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, previous_1, current_1)
-write(stored_1, value_1, '', now_1, ahead_1, ends_1, key_expires_at_1, KEYS[1])
-return pack('<BI7I7I7', 1, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1
+local lasts_1
+if ends_1 >= key_expires_at_1 or callers >= 0 then
+  local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+  key_expires_at_1 = math.max(key_expires_at_1, expiry)
+  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+end
+local value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, previous_1, current_1)
+if lasts_1 then
+  call('SET', KEYS[1], value_1, 'PX', lasts_1)
+else
+  call('SET', KEYS[1], value_1, 'KEEPTTL')
+end
+if now_1 > now + ahead_1 then
+  return pack('<BI7I7I7', 4, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1
+end
+return value_1

@@ -391,7 +391,7 @@ impl Protocol<'_> {
             &argument,
         ];
         let reply: bytes::Bytes = self.redis.ask("EVALSHA", &words);
-        let at = if reply[0] == 1 { 37 } else { 8 };
+        let at = if reply[0] == 1 { 22 } else { 8 };
         let mut taken = [0; 8];
         taken[..7].copy_from_slice(&reply[at..at + 7]);
         (reply[0], u64::from_le_bytes(taken))
