@@ -516,9 +516,9 @@ impl Scripted for DebtBucket {
         }
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
-        let member = reply.next_member()?;
-        let mut state = self.state(member.at, member.numbers)?;
+    fn read(&self, reply: &mut ScriptReply) -> Option<LazyStatus> {
+        let member = reply.next()?;
+        let mut state = self.state(member.at, &member.numbers)?;
         // What others hold is counted as the debt is stored.
         let held = member.held_units().into_iter();
         let held: Vec<_> =

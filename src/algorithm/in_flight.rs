@@ -307,12 +307,12 @@ impl Scripted for InFlight {
         tell(places.taken(at));
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-        let member = reply.next_member()?;
+    fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
+        let member = reply.next()?;
         let numbers = if member.charged {
-            member.numbers
+            &member.numbers
         } else {
-            member.told
+            &member.told
         };
         let state = self.state(member.now, numbers)?;
         Some(self.snapshot(&state, member.cost, member.admitted, member.now))

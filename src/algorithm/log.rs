@@ -241,9 +241,9 @@ impl Scripted for Log {
         state.write(tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
-        let member = reply.next_member()?;
-        let told = match (member.told, member.numbers) {
+    fn read(&self, reply: &mut ScriptReply) -> Option<LazyStatus> {
+        let member = reply.next()?;
+        let told = match (&*member.told, &*member.numbers) {
             ([], &[expired, total, first, _, last]) => {
                 [total.checked_sub(expired)?, first, last, 0]
             }

@@ -128,7 +128,7 @@ where
         self.rule().admission(admission, tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<LazyStatus> {
+    fn read(&self, reply: &mut ScriptReply) -> Option<LazyStatus> {
         self.rule().read(reply)
     }
 }

@@ -114,9 +114,9 @@ pub trait Scripted: KeyLimit {
 
     /// Reads the snapshot from the script's reply; `None` if the reply makes no sense.
     #[doc(hidden)]
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-        let member = reply.next_member()?;
-        let mut state = self.state(member.at, member.numbers)?;
+    fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
+        let member = reply.next()?;
+        let mut state = self.state(member.at, &member.numbers)?;
         for (units, at) in member.held_units() {
             self.debit(&mut state, units, at);
         }
@@ -244,13 +244,12 @@ impl Member {
 
 /// What a script replied to a decision, member by member.
 #[doc(hidden)]
-#[derive(Debug)]
-pub struct ScriptReply<'a>(std::vec::IntoIter<MemberReply<'a>>);
+pub type ScriptReply = std::vec::IntoIter<MemberReply>;
 
 /// How one member decided, and what it replied.
 #[doc(hidden)]
-#[derive(Debug, Clone, Copy)]
-pub struct MemberReply<'a> {
+#[derive(Debug)]
+pub struct MemberReply {
     /// The cost that this is about: 0 if it is admitted and was not charged.
     pub cost: u32,
     /// Whether this member admits it.
@@ -262,15 +261,15 @@ pub struct MemberReply<'a> {
     /// When the state was written.
     pub at: Timestamp,
     /// The numbers of its state then.
-    pub numbers: &'a [u64],
+    pub numbers: Vec<u64>,
     /// What it told beside its state, where nothing was charged.
-    pub told: &'a [u64],
+    pub told: Vec<u64>,
     /// What others hold beside its state, if anything: two generations of their start, their end
     /// and the amount.
-    pub held: &'a [u64],
+    pub held: Vec<u64>,
 }
 
-impl MemberReply<'_> {
+impl MemberReply {
     /// What is held, as amounts that count as spent: at the end of their generation, or now.
     pub(super) fn held_units(&self) -> Vec<(u64, Timestamp)> {
         let generations = self
@@ -284,16 +283,5 @@ impl MemberReply<'_> {
         let mut held: Vec<_> = generations.map(spent).collect();
         held.sort_by_key(|&(_, at)| at);
         held
-    }
-}
-
-impl<'a> ScriptReply<'a> {
-    pub(crate) fn new(members: Vec<MemberReply<'a>>) -> Self {
-        Self(members.into_iter())
-    }
-
-    /// What the next member replied.
-    pub(crate) fn next_member(&mut self) -> Option<MemberReply<'a>> {
-        self.0.next()
     }
 }

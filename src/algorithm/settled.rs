@@ -450,19 +450,19 @@ where
         tell(admission.generation_start_micros);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-        let member = reply.next_member()?;
+    fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
+        let member = reply.next()?;
         let generations = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
         if member.told.is_empty() {
             let state = SettledState {
-                state: self.rule.state(member.at, member.numbers)?,
+                state: self.rule.state(member.at, &member.numbers)?,
                 generations,
             };
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         // The script has told how the list is beside what is held.
         let is_held = member.charged && member.cost > 0;
-        let status = self.rule.read(&mut ScriptReply::new(vec![member]))?;
+        let status = self.rule.read(&mut vec![member].into_iter())?;
         Some(SettledSnapshot::of(status, &generations, is_held))
     }
 }

@@ -263,8 +263,8 @@ impl<A: Scripted> Scripted for Shadow<A> {
         self.0.admission(&admission.snapshot, tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
-        let member = reply.next_member()?;
+    fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
+        let member = reply.next()?;
         let would_refuse = member.charged && !member.admitted;
         let was_charged = member.charged && member.admitted;
         let own = MemberReply {
@@ -273,7 +273,7 @@ impl<A: Scripted> Scripted for Shadow<A> {
             ..member
         };
         Some(ShadowSnapshot {
-            snapshot: self.0.read(&mut ScriptReply::new(vec![own]))?,
+            snapshot: self.0.read(&mut vec![own].into_iter())?,
             would_refuse,
         })
     }

@@ -163,7 +163,7 @@ macro_rules! tuple {
                 $(self.$index.admission(&admission.$index, tell);)+
             }
 
-            fn read(&self, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot> {
+            fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
                 Some(($(self.$index.read(reply)?),+))
             }
         }

@@ -21,7 +21,7 @@ pub trait RedisLimit<K>: Limit {
 
     /// Reads what was decided about them.
     #[doc(hidden)]
-    fn read_all(&self, key: &K, reply: &mut ScriptReply<'_>) -> Option<Self::Snapshot>;
+    fn read_all(&self, key: &K, reply: &mut ScriptReply) -> Option<Self::Snapshot>;
 
     /// The numbers of the admission of each of them.
     #[doc(hidden)]
@@ -33,7 +33,7 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
         queries.push(self, key, self.policy_id());
     }
 
-    fn read_all(&self, _key: &K, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
+    fn read_all(&self, _key: &K, reply: &mut ScriptReply) -> Option<A::Snapshot> {
         Scripted::read(self, reply)
     }
 
@@ -75,7 +75,7 @@ macro_rules! each_of {
             fn read_all(
                 &self,
                 keys: &EachOf<($(Option<$Key>,)+)>,
-                reply: &mut ScriptReply<'_>,
+                reply: &mut ScriptReply,
             ) -> Option<Self::Snapshot> {
                 Some(($(
                     match &keys.0.$place {

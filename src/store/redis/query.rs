@@ -112,7 +112,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let replies = Replies::read(&scripts, answers, cost)?;
         Some(Verdict {
             admitted: replies.is_admitted(),
-            snapshot: self.limit.read_all(&self.key, &mut replies.reply())?,
+            snapshot: (self.limit).read_all(&self.key, &mut replies.members.into_iter())?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{MemberReply, Script, ScriptReply},
+    algorithm::{MemberReply, Script},
     clock::Timestamp,
 };
 
@@ -57,20 +57,8 @@ const HELD: usize = 6;
 /// What members replied, by one reply about several limits or by one about each.
 #[derive(Default)]
 pub(super) struct Replies {
-    members: Vec<Reply>,
+    pub(super) members: Vec<MemberReply>,
     refused: bool,
-}
-
-/// The reply of a member.
-struct Reply {
-    cost: u32,
-    admitted: bool,
-    charged: bool,
-    now: Timestamp,
-    at: Timestamp,
-    numbers: Vec<u64>,
-    told: Vec<u64>,
-    held: Vec<u64>,
 }
 
 impl Replies {
@@ -90,20 +78,6 @@ impl Replies {
     /// Whether all limits that are not in shadow admit the cost.
     pub(super) fn is_admitted(&self) -> bool {
         !self.refused
-    }
-
-    pub(super) fn reply(&self) -> ScriptReply<'_> {
-        let members = self.members.iter().map(|member| MemberReply {
-            cost: member.cost,
-            admitted: member.admitted,
-            charged: member.charged,
-            now: member.now,
-            at: member.at,
-            numbers: &member.numbers,
-            told: &member.told,
-            held: &member.held,
-        });
-        ScriptReply::new(members.collect())
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
@@ -151,7 +125,7 @@ impl Replies {
                 // A member that admits what another one refuses was not charged, as by a cost of 0.
                 // So it is with what is admitted and only looked at.
                 let cost = if charged || !fits { cost } else { 0 };
-                self.members.push(Reply {
+                self.members.push(MemberReply {
                     cost: if member.per_request {
                         cost.min(1)
                     } else {

@@ -28,7 +28,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
         }
     }
 
-    fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply<'_>) -> Option<RuleSnapshot> {
+    fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply) -> Option<RuleSnapshot> {
         let each = key.charges().iter().map(|charge| {
             let limit = key.limits().limit(charge.limit);
             Some((charge.limit, read(limit, reply)?))
@@ -53,7 +53,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
 }
 
 /// Reads the snapshot of a limit.
-fn read(limit: &RuleLimit, reply: &mut ScriptReply<'_>) -> Option<ShadowSnapshot<LazyStatus>> {
+fn read(limit: &RuleLimit, reply: &mut ScriptReply) -> Option<ShadowSnapshot<LazyStatus>> {
     with_algorithm!(&limit.algorithm, |rule| match limit.in_shadow {
         true => Shadow::new(rule.clone()).read(reply),
         false => rule.read(reply).map(ShadowSnapshot::of_charged),

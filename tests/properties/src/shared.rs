@@ -147,7 +147,7 @@ impl<A: Scripted> Scripted for KnownAs<A> {
         self.rule.admission(admission, tell);
     }
 
-    fn read(&self, reply: &mut ScriptReply<'_>) -> Option<A::Snapshot> {
+    fn read(&self, reply: &mut ScriptReply) -> Option<A::Snapshot> {
         self.rule.read(reply)
     }
 }
