@@ -116,10 +116,7 @@ fn a_value_of_another_type_or_length_garbage_and_a_number_that_no_script_wrote_f
             redis.ask::<()>("SET", &[key, &value, b"PX", b"60000"]);
             nothing_is_read(redis, limiters[0], &format!("{name}: {value:.40?}"));
         }
-        // When the key expires stands last, and is told to nobody.
-        let mut numbers = numbers_of(&state);
-        numbers.pop();
-        for at in numbers {
+        for at in numbers_of(&state) {
             for number in [1_u64 << 53, 1 << 54, (1 << 56) - 1] {
                 let mut changed = state.to_vec();
                 changed[at..at + 7].copy_from_slice(&number.to_le_bytes()[..7]);
@@ -130,6 +127,23 @@ fn a_value_of_another_type_or_length_garbage_and_a_number_that_no_script_wrote_f
             }
         }
     });
+}
+
+#[test]
+fn a_debt_that_was_counted_at_no_rate_is_not_read() {
+    let tried = std::cell::Cell::new(false);
+    with_each(false, |redis, _, limiters, keys, name| {
+        if name == "token bucket" {
+            let mut state = redis.ask::<Bytes>("GET", &[&keys[0]]).to_vec();
+            // The rate stands last, behind the debt.
+            assert!(state[22..29].iter().any(|&byte| byte > 0));
+            state[29..36].fill(0);
+            redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
+            nothing_is_read(redis, limiters[0], name);
+            tried.set(true);
+        }
+    });
+    assert!(tried.get());
 }
 
 /// Where the numbers of a state stand, behind its first byte.

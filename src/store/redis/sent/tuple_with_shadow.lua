@@ -61,6 +61,7 @@ local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, s
   if debt < 0 then debt = 0 end
   if speed ~= rate and debt > 0 then
     -- Counted at another rate: it takes as long as before to be paid off, rounded up.
+    if speed == 0 then error('UNREADABLE state') end
     local ticks = math.floor(debt / speed)
     debt = ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
   end
