@@ -123,7 +123,9 @@ impl Link {
         let mut permit = self.permit();
         let client = self.client.with_options(&options(time));
         let custom = |command| CustomCommand::new_static(command, None, false);
-        let sent_at = Instant::now();
+        let deadline = self.settings.deadline;
+        // With a shorter timeout what is answered is in time, though this task may be late.
+        let sent_at = (time > deadline).then(Instant::now);
         let answer = client.custom_raw(custom(command), arguments);
         let answer = match is_asking {
             false => answer.await,
@@ -136,9 +138,8 @@ impl Link {
                 }
             }
         };
-        // With a shorter timeout what is answered is in time, though this task may be late.
-        let deadline = self.settings.deadline;
-        permit.record(&answer, time <= deadline || sent_at.elapsed() <= deadline);
+        let is_in_time = sent_at.is_none_or(|sent_at| sent_at.elapsed() <= deadline);
+        permit.record(&answer, is_in_time);
         answer.map_err(|error| failure::client_error(error, deadline))
     }
 

@@ -68,13 +68,7 @@ impl Shared {
         late: Option<Duration>,
     ) -> Result<Bytes, StoreError> {
         let slot = self.servers.slot_of(&keys[0]);
-        let mut words = Vec::with_capacity(2 + keys.len() + arguments.len());
-        if let Some(script) = script {
-            words.push(Value::Bytes(script.sha1.clone()));
-            words.push(Value::from(keys.len() as i64));
-        }
-        words.extend(keys.into_iter().chain(arguments).map(Value::Bytes));
-        let answer = self.answer(script, words, (slot, late)).await;
+        let answer = self.answer(script, (&keys, &arguments), (slot, late)).await;
         let Err(error) = &answer else {
             if let Some(script) = script {
                 script.has_run.store(true, Relaxed);
@@ -132,7 +126,7 @@ impl Shared {
     async fn answer(
         &self,
         mut script: Option<&Loadable>,
-        mut words: Vec<Value>,
+        words: (&[Bytes], &[Bytes]),
         (slot, late): (u16, Option<Duration>),
     ) -> Result<Bytes, StoreError> {
         let deadline = Instant::now() + late.unwrap_or(self.deadline());
@@ -145,14 +139,13 @@ impl Shared {
             let link = self.until(deadline, node.link(late.is_some())).await?;
             let sent_at = Instant::now();
             let timeout = deadline.saturating_duration_since(sent_at);
-            let command = (script.map_or("DEL", |_| "EVALSHA"), words.clone());
-            let frame = link.send(command, is_asking, timeout).await?;
+            let frame = link
+                .send(command(script, words), is_asking, timeout)
+                .await?;
             let message = match failure::reply_or_error(frame) {
                 Ok(reply) => match script.filter(|_| has_tail(&reply)) {
                     Some(plain) => {
-                        let beside = plain.beside_holds();
-                        words[0] = Value::Bytes(beside.sha1.clone());
-                        script = Some(beside);
+                        script = Some(plain.beside_holds());
                         continue;
                     }
                     None => return Ok(reply),
@@ -185,6 +178,20 @@ impl Shared {
             }
         }
     }
+}
+
+/// Runs the script, or deletes the keys.
+fn command(
+    script: Option<&Loadable>,
+    (keys, arguments): (&[Bytes], &[Bytes]),
+) -> (&'static str, Vec<Value>) {
+    let mut words = Vec::with_capacity(2 + keys.len() + arguments.len());
+    if let Some(script) = script {
+        words.push(Value::Bytes(script.sha1.clone()));
+        words.push(Value::from(keys.len() as i64));
+    }
+    words.extend(keys.iter().chain(arguments).cloned().map(Value::Bytes));
+    (script.map_or("DEL", |_| "EVALSHA"), words)
 }
 
 /// Loads the script into a node, unless another call has done so since this one was sent.
