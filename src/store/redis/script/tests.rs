@@ -89,3 +89,45 @@ fn scripts_that_do_the_same_are_one() {
     assert_eq!(text_of::<Gcra>(), bucket);
     assert_eq!(text_of::<PerRequest<TokenBucket>>(), bucket);
 }
+
+/// How many locals the script has outside of its functions.
+fn locals(text: &str) -> usize {
+    let text = format!("\n{text}").replace(",\n", ",");
+    let names = text.split("\nlocal ").skip(1).map(|statement| {
+        let names = statement.split(['=', '(', '\n']).next().unwrap_or_default();
+        1 + names.matches(',').count()
+    });
+    names.sum()
+}
+
+#[test]
+fn locals_are_counted() {
+    assert_eq!(
+        locals("local a, b = 1, 2\nlocal c\nlocal function f(d, e)\n  local g\nend"),
+        4
+    );
+    assert_eq!(locals(&text_of::<TokenBucket>()), 32);
+}
+
+#[test]
+fn a_script_about_as_many_limits_as_fit_has_fewer_locals_than_lua_allows() {
+    for script in [
+        TokenBucket::script(),
+        FixedWindow::script(),
+        SlidingLog::script(),
+        InFlight::script(),
+        LeakyBucketQueue::script(),
+        Settled::<TokenBucket>::script(),
+        Settled::<SlidingLog>::script(),
+        <(TokenBucket, SlidingLog)>::script(),
+    ] {
+        let fits = |count: &usize| fits_one_script(&vec![script.clone(); *count]);
+        let limits = vec![script.clone(); (1..50).take_while(fits).last().expect("one fits")];
+        let most = [false, true].map(|holds| locals(&text(&limits, holds)));
+        assert!(
+            most.iter().all(|&locals| locals <= 190),
+            "{most:?}: {limits:?}"
+        );
+        assert!(most[1] > 100, "{most:?}: {limits:?}");
+    }
+}
