@@ -174,7 +174,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
       total, last_slot = total + cost, this_slot
     end
   end
-  if drop > 0 then call('LTRIM', list, drop, -1) end
+  if drop > 0 then call('LTRIM', list, drop, '-1') end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
   local ends = math.ceil((last_slot + span) / slot) * slot
   return true, ends, expired, total, first_slot, first_total, last_slot
