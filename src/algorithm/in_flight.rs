@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
+    algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::{Judgement, PolicyDecision, Status},
     error::ConfigError,
@@ -199,24 +199,21 @@ impl KeyLimit for InFlight {
             && admission.since_micros == places.since_micros
     }
 
-    fn end(&self, places: &mut Places, admission: &PlacesSnapshot, _now: Timestamp) {
-        if self.holds(places, admission) {
+    fn end(
+        &self,
+        places: &mut Places,
+        admission: &PlacesSnapshot,
+        ending: Ending,
+        _now: Timestamp,
+    ) {
+        let is_over = !matches!(ending, Ending::Settled { .. });
+        if is_over && self.holds(places, admission) {
             places.taken -= 1;
         }
     }
 
     /// Changes nothing: a place is given back by its request.
     fn refund(&self, _places: &mut Places, _cost: u32, _now: Timestamp) {}
-
-    fn withdraw(
-        &self,
-        places: &mut Places,
-        admission: &PlacesSnapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        self.end(places, admission, now);
-    }
 
     fn is_fresh(&self, places: &Places, now: Timestamp) -> bool {
         places.taken(now) == 0

@@ -226,7 +226,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::{
-        algorithm::{KeyLimit, Limit, Scripted},
+        algorithm::{Ending, KeyLimit, Limit, Scripted},
         clock::Timestamp,
     };
 
@@ -278,9 +278,9 @@ mod tests {
         let mut state = queue.fresh(Timestamp::from_micros(100));
         let now = Timestamp::from_micros(101);
         let [first, second] = [(); 2].map(|()| admit(&queue, &mut state, 100));
-        queue.withdraw(&mut state, &first, 1, now);
+        queue.end(&mut state, &first, Ending::Withdrawn { cost: 1 }, now);
         assert!(queue.judge(&state, 1, now) && !queue.judge(&state, 2, now));
-        queue.withdraw(&mut state, &second, 1, now);
+        queue.end(&mut state, &second, Ending::Withdrawn { cost: 1 }, now);
         assert!(queue.judge(&state, 2, now) && !queue.judge(&state, 3, now));
     }
 }

@@ -152,32 +152,39 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
         false
     }
 
-    /// Settles an admission that holds so many units: charges what was spent and frees the rest.
-    /// If the state no longer [has](Self::holds) them, nothing is freed, and only what was spent
-    /// beyond them is charged.
-    fn settle(
+    /// Ends an admission, whose snapshot this is. What the state no longer [has](Self::holds) is
+    /// not given back.
+    fn end(
         &self,
         _state: &mut Self::State,
         _admission: &Self::Snapshot,
-        _held_and_spent: (u32, u32),
+        _ending: Ending,
         _now: Timestamp,
     ) {
     }
+}
 
-    /// Gives back the place of a request that was in flight and has ended. If the state no longer
-    /// [has](Self::holds) it, nothing changes.
-    fn end(&self, _state: &mut Self::State, _admission: &Self::Snapshot, _now: Timestamp) {}
-
-    /// Gives back the turn of a request that was dropped while it was delayed, if that does not
-    /// release too many; `admission` is the snapshot of its admission.
-    fn withdraw(
-        &self,
-        _state: &mut Self::State,
-        _admission: &Self::Snapshot,
-        _cost: u32,
-        _now: Timestamp,
-    ) {
-    }
+/// How an admission ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is [settled](crate::algorithm::Settled): what was spent of the units that it holds is
+    /// charged and the rest is freed; what was spent beyond them is charged too. Units that are no
+    /// longer held, as it was too late or the key was reset, are neither charged nor freed.
+    Settled {
+        /// The units that it holds.
+        held: u32,
+        /// The units that were spent.
+        spent: u32,
+    },
+    /// Its request was [in flight](crate::algorithm::InFlight) and has ended: the place is given
+    /// back.
+    Over,
+    /// Its request was dropped while it waited in a queue, or before anybody knew of the admission:
+    /// it gives back what it took, if that does not release too many.
+    Withdrawn {
+        /// What it was charged.
+        cost: u32,
+    },
 }
 
 /// The keys of an [algorithm](crate::algorithm): one.
@@ -265,7 +272,9 @@ impl<A: Algorithm> KeyLimit for A {
         Algorithm::step(self, state, cost, now)
     }
 
-    fn withdraw(&self, state: &mut A::State, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        Algorithm::withdraw(self, state, admission, cost, now);
+    fn end(&self, state: &mut A::State, admission: &LazyStatus, ending: Ending, now: Timestamp) {
+        if let Ending::Withdrawn { cost } = ending {
+            self.withdraw(state, admission, cost, now);
+        }
     }
 }

@@ -32,8 +32,8 @@ use std::{cmp::max, mem, time::Duration};
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey,
-        script::matters_for_micros,
+        Additive, Algorithm, Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted,
+        limit::OneKey, script::matters_for_micros,
     },
     clock::Timestamp,
     decision::{LazyStatus, PolicyDecision},
@@ -254,13 +254,19 @@ impl<A: Additive> KeyLimit for Settled<A> {
         (state.generations.iter()).any(|held| held.is_named_by(admission))
     }
 
-    fn settle(
+    /// Of a request that was dropped before its turn nothing was spent.
+    fn end(
         &self,
         state: &mut Self::State,
         admission: &Self::Snapshot,
-        (held, spent): (u32, u32),
+        ending: Ending,
         now: Timestamp,
     ) {
+        let (held, spent) = match ending {
+            Ending::Settled { held, spent } => (held, spent),
+            Ending::Withdrawn { cost } => (cost, 0),
+            Ending::Over => return,
+        };
         self.bring_up_to(state, now);
         let mut generations = state.generations.iter_mut();
         let spent = match generations.find(|held| held.is_named_by(admission)) {
@@ -280,17 +286,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         self.bring_up_to(state, now);
         self.rule.refund(&mut state.state, cost, now);
-    }
-
-    /// Frees what is held for a request that was dropped before its turn: nothing was spent.
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
-        self.settle(state, admission, (cost, 0), now);
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {

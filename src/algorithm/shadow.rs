@@ -2,8 +2,8 @@
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId, Script,
-        ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
+        Additive, Algorithm, Ending, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId,
+        Script, ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -151,40 +151,21 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     }
 
     /// An admission that would have been refused holds nothing, and is charged nothing now.
-    fn settle(
+    fn end(
         &self,
         state: &mut Self::State,
         admission: &Self::Snapshot,
-        held_and_spent: (u32, u32),
+        ending: Ending,
         now: Timestamp,
     ) {
         if !admission.would_refuse {
             let admission = &admission.snapshot;
-            (self.0).settle(&mut state.state, admission, held_and_spent, now);
-        }
-    }
-
-    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-        if !admission.would_refuse {
-            self.0.end(&mut state.state, &admission.snapshot, now);
+            self.0.end(&mut state.state, admission, ending, now);
         }
     }
 
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         self.0.refund(&mut state.state, cost, now);
-    }
-
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
-        if !admission.would_refuse {
-            let admission = &admission.snapshot;
-            self.0.withdraw(&mut state.state, admission, cost, now);
-        }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
+    algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -74,18 +74,14 @@ macro_rules! tuple {
                 false $(|| self.$index.holds(&state.$index, &admission.$index))+
             }
 
-            fn settle(
+            fn end(
                 &self,
                 state: &mut Self::State,
                 admission: &Self::Snapshot,
-                (held, spent): (u32, u32),
+                ending: Ending,
                 now: Timestamp,
             ) {
-                $(self.$index.settle(&mut state.$index, &admission.$index, (held, spent), now);)+
-            }
-
-            fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-                $(self.$index.end(&mut state.$index, &admission.$index, now);)+
+                $(self.$index.end(&mut state.$index, &admission.$index, ending, now);)+
             }
 
             fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
@@ -120,16 +116,6 @@ macro_rules! tuple {
                 (
                     $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
-            }
-
-            fn withdraw(
-                &self,
-                state: &mut Self::State,
-                admission: &Self::Snapshot,
-                cost: u32,
-                now: Timestamp,
-            ) {
-                $(self.$index.withdraw(&mut state.$index, &admission.$index, cost, now);)+
             }
         }
 

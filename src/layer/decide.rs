@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tower_service::Service;
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     choice::Choose,
     cost::Cost,
     decision::Decision,
@@ -183,8 +183,8 @@ where
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
         if let Ok(admission) = snapshot {
             let limit = self.limiter.algorithm().limit(&query.choice);
-            let cost = query.cost;
-            let withdrawn = Change::Withdraw { admission, cost };
+            let ending = Ending::Withdrawn { cost: query.cost };
+            let withdrawn = Change::End(admission, ending);
             drop(self.limiter.store().change(limit, &query.key, withdrawn));
         }
     }

@@ -5,7 +5,7 @@ use std::{any::type_name, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     choice::Choose,
     decision::Decision,
     error::{StoreError, StoreErrorKind},
@@ -222,8 +222,8 @@ struct Turn<'a, L: Limit, S: Store<L, K>, K: Key> {
 impl<L: Limit, S: Store<L, K>, K: Key> Drop for Turn<'_, L, S, K> {
     fn drop(&mut self) {
         if !self.is_over {
-            let (admission, cost) = (self.admission, self.cost);
-            let withdrawn = Change::Withdraw { admission, cost };
+            let ending = Ending::Withdrawn { cost: self.cost };
+            let withdrawn = Change::End(self.admission, ending);
             drop(self.store.change(self.limit, &self.key, withdrawn));
         }
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        KeyLimit, Limit, Policy, PolicyId,
+        Ending, KeyLimit, Limit, Policy, PolicyId,
         limit::OneKey,
         shadow::{ShadowSnapshot, ShadowState},
     },
@@ -207,16 +207,16 @@ impl KeyLimit for RuleLimit {
         (admitted, ShadowSnapshot::of_charged(snapshot))
     }
 
-    fn withdraw(
+    fn end(
         &self,
         of: &mut Self::State,
         admission: &Self::Snapshot,
-        cost: u32,
+        ending: Ending,
         now: Timestamp,
     ) {
         if !admission.would_refuse {
             with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
-                rule.withdraw(state, &admission.snapshot, cost, now);
+                rule.end(state, &admission.snapshot, ending, now);
             });
         }
     }

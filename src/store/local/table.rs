@@ -5,7 +5,7 @@ use std::mem::replace;
 use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::KeyLimit,
+    algorithm::{Ending, KeyLimit},
     clock::{Clock, Timestamp},
     key::Key,
     store::{AsKey, Ask, Change, Verdict},
@@ -158,24 +158,20 @@ impl<K: Key, S> Table<K, S> {
                     change.apply(limit, state, now());
                 }
             }
-            Change::Settle {
-                admission,
-                held,
-                spent,
-            } => {
-                let mut settle = |state: &mut S, is_shared: bool| {
-                    let spent = charged(state, is_shared, held, spent);
-                    limit.settle(state, admission, (held, spent), now());
+            Change::End(admission, ending) => {
+                let mut end = |state: &mut S, is_shared: bool| {
+                    let mut ending = ending;
+                    if let Ending::Settled { held, spent } = &mut ending {
+                        *spent = charged(state, is_shared, *held, *spent);
+                    }
+                    limit.end(state, admission, ending, now());
                 };
-                let is_settled = self.where_it_lies(limit, key, admission, &mut settle);
-                if !is_settled && spent > held {
-                    self.debit(limit, key, (now, drops), settle);
+                if !self.where_it_lies(limit, key, admission, &mut end)
+                    && let Ending::Settled { held, spent } = ending
+                    && spent > held
+                {
+                    self.debit(limit, key, (now, drops), end);
                 }
-            }
-            Change::End(admission) | Change::Withdraw { admission, .. } => {
-                self.where_it_lies(limit, key, admission, &mut |state, _| {
-                    change.apply(limit, state, now());
-                });
             }
             Change::Reset => self.reset(limit, key, drops),
         }
