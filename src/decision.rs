@@ -21,8 +21,18 @@ pub struct PolicyDecision {
     limit: u64,
     window_micros: u64,
     status: LazyStatus,
-    counts_in_flight: bool,
+    counts: Counts,
     is_degraded: bool,
+}
+
+/// What the units of a policy are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    Units,
+    /// They are held until they are [settled](crate::algorithm::Settled).
+    HeldUnits,
+    /// [Requests in flight](crate::algorithm::InFlight).
+    InFlight,
 }
 
 impl PolicyDecision {
@@ -39,7 +49,7 @@ impl PolicyDecision {
             limit: policy.limit(),
             window_micros: policy.window_micros(),
             status,
-            counts_in_flight: false,
+            counts: Counts::Units,
             is_degraded: false,
         }
     }
@@ -64,12 +74,9 @@ impl PolicyDecision {
         self.with_status(status)
     }
 
-    /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
-    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
-        Self {
-            counts_in_flight: true,
-            ..Self::new(policy, status)
-        }
+    /// The same of a policy that counts this.
+    pub(crate) fn counting(self, counts: Counts) -> Self {
+        Self { counts, ..self }
     }
 
     /// The name of the policy.
@@ -77,9 +84,12 @@ impl PolicyDecision {
         &self.policy
     }
 
-    /// The same with so many units more left.
-    #[must_use]
-    pub(crate) fn with_freed(self, units: u64) -> Self {
+    /// The same once so many of the units that it holds are freed.
+    #[cfg(feature = "layer")]
+    fn with_freed(self, units: u64) -> Self {
+        if self.counts != Counts::HeldUnits {
+            return self;
+        }
         let mut status = self.status();
         status.remaining = status.remaining.saturating_add(units).min(self.limit);
         if status.remaining == self.limit {
@@ -136,7 +146,7 @@ impl PolicyDecision {
 
     /// Whether its units are requests in flight.
     pub(crate) fn counts_in_flight(&self) -> bool {
-        self.counts_in_flight
+        self.counts == Counts::InFlight
     }
 
     /// How many further units this policy lets through at this instant.
@@ -283,6 +293,14 @@ impl Decision {
         let policies = self.policies().iter();
         let refused = policies.map(PolicyDecision::refused_for_its_delay);
         Self::of_all(refused.collect())
+    }
+
+    /// The same once its settlement has freed so many units.
+    #[cfg(feature = "layer")]
+    pub(crate) fn with_freed(self, units: u32) -> Self {
+        let policies = self.policies().iter().cloned();
+        let freed = policies.map(|policy| policy.with_freed(units.into()));
+        Self::of(freed.collect()).unwrap_or(self)
     }
 
     /// Resolves its status once, instead of at each read.

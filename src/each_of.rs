@@ -125,13 +125,6 @@ macro_rules! each_of {
                 )+
             }
 
-            fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot {
-                ($(
-                    (snapshot.$place.as_ref())
-                        .map(|snapshot| self.0.$place.freed(snapshot, units)),
-                )+)
-            }
-
             #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
                 Duration::ZERO

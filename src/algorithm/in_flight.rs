@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
-    decision::{Judgement, PolicyDecision, Status},
+    decision::{Counts, Judgement, PolicyDecision, Status},
     error::ConfigError,
 };
 
@@ -171,7 +171,7 @@ impl Limit for InFlight {
             reset_after_micros: 0,
             delay_micros: 0,
         };
-        tell(PolicyDecision::in_flight(&self.policy, status));
+        tell(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
     }
 }
 

@@ -73,12 +73,6 @@ pub trait Limit: Clone + Send + Sync + 'static {
         Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
     }
 
-    /// The snapshot of an admission after its settlement has freed this many units.
-    #[doc(hidden)]
-    fn freed(&self, snapshot: &Self::Snapshot, _units: u32) -> Self::Snapshot {
-        snapshot.clone()
-    }
-
     /// How long the admitted request must be delayed.
     fn delay_of(&self, _snapshot: &Self::Snapshot) -> Duration {
         Duration::ZERO

@@ -36,7 +36,7 @@ use crate::{
         limit::OneKey, script::matters_for_micros,
     },
     clock::Timestamp,
-    decision::{LazyStatus, PolicyDecision},
+    decision::{Counts, LazyStatus, PolicyDecision},
     error::ConfigError,
 };
 
@@ -147,8 +147,6 @@ pub struct SettledSnapshot {
     status: LazyStatus,
     /// 0 if nothing is held.
     generation_start_micros: u64,
-    /// The units that its settlement freed.
-    freed_units: u32,
 }
 
 impl SettledSnapshot {
@@ -157,7 +155,6 @@ impl SettledSnapshot {
         Self {
             status,
             generation_start_micros: if is_held { later.start_micros } else { 0 },
-            freed_units: 0,
         }
     }
 }
@@ -176,17 +173,7 @@ impl<A: Additive> Limit for Settled<A> {
 
     fn describe(&self, snapshot: &SettledSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
-        tell(match snapshot.freed_units {
-            0 => policy,
-            freed => policy.with_freed(freed.into()),
-        });
-    }
-
-    fn freed(&self, admission: &SettledSnapshot, units: u32) -> SettledSnapshot {
-        SettledSnapshot {
-            freed_units: units,
-            ..*admission
-        }
+        tell(policy.counting(Counts::HeldUnits));
     }
 }
 

@@ -115,13 +115,6 @@ impl<A: KeyLimit> Limit for Shadow<A> {
             tell(policy, snapshot.would_refuse);
         });
     }
-
-    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-        match admission.would_refuse {
-            true => admission.clone(),
-            false => ShadowSnapshot::of_charged(self.0.freed(&admission.snapshot, units)),
-        }
-    }
 }
 
 impl<A: KeyLimit> KeyLimit for Shadow<A> {

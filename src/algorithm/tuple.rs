@@ -35,12 +35,6 @@ macro_rules! tuple {
                 $(self.$index.shadows_of(&snapshot.$index, tell);)+
             }
 
-            fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-                (
-                    $(self.$index.freed(&admission.$index, units)),+
-                )
-            }
-
             #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
                 Duration::ZERO$(.max(self.$index.delay_of(&snapshot.$index)))+
