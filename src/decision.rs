@@ -23,6 +23,8 @@ pub struct PolicyDecision {
     status: LazyStatus,
     counts: Counts,
     is_degraded: bool,
+    /// Of one in [shadow](crate::algorithm::Shadow), whether it would have refused.
+    in_shadow: Option<bool>,
 }
 
 /// What the units of a policy are.
@@ -51,6 +53,7 @@ impl PolicyDecision {
             status,
             counts: Counts::Units,
             is_degraded: false,
+            in_shadow: None,
         }
     }
 
@@ -77,6 +80,17 @@ impl PolicyDecision {
     /// The same of a policy that counts this.
     pub(crate) fn counting(self, counts: Counts) -> Self {
         Self { counts, ..self }
+    }
+
+    /// The same of a policy in shadow, and whether it would have refused.
+    pub(crate) fn of_shadow(self, would_refuse: bool) -> Self {
+        let in_shadow = Some(would_refuse);
+        Self { in_shadow, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn in_shadow(&self) -> Option<bool> {
+        self.in_shadow
     }
 
     /// The name of the policy.
@@ -266,8 +280,9 @@ impl Decision {
         Self(Policies::Several(Arc::default()))
     }
 
-    /// The decision of these policies together; `None` if there are none.
+    /// The decision of those of these policies that are not in shadow; `None` if there are none.
     pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Option<Self> {
+        policies.retain(|policy| policy.in_shadow.is_none());
         match policies.len() {
             0 => None,
             1 => policies.pop().map(Self::of_one),

@@ -93,7 +93,6 @@ macro_rules! each_of {
 
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = false $(|| $Algorithm::HAS_SHADOWS)+;
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
                 $(self.0.$place.each_policy(tell);)+
@@ -111,18 +110,6 @@ macro_rules! each_of {
                 let mut policies = Vec::with_capacity(2);
                 self.describe(snapshot, &mut |policy| policies.push(policy));
                 Decision::of(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
-            }
-
-            fn shadows_of(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(PolicyDecision, bool),
-            ) {
-                $(
-                    if let Some(snapshot) = &snapshot.$place {
-                        self.0.$place.shadows_of(snapshot, tell);
-                    }
-                )+
             }
 
             #[inline]

@@ -145,7 +145,6 @@ impl Limit for AnyRule {
     // Some algorithms do. One that does not is asked in vain, and does nothing.
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = true;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         self.0.each_policy(tell);

@@ -152,7 +152,6 @@ impl Limit for InFlight {
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = true;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(&self.policy);

@@ -34,11 +34,6 @@ pub trait Limit: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IN_FLIGHT: bool = false;
 
-    /// Whether any of the limits is in [shadow](crate::algorithm::Shadow). Only then may it
-    /// [describe](Self::describe) no policy.
-    #[doc(hidden)]
-    const HAS_SHADOWS: bool = false;
-
     /// Calls `tell` with each policy.
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
 
@@ -58,15 +53,22 @@ pub trait Limit: Clone + Send + Sync + 'static {
         names.join(", ")
     }
 
-    /// Calls `tell` with what each policy that is not in shadow decided.
+    /// Calls `tell` with what each policy decided.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
     /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
     /// with whether it would have refused the cost that the others admitted. It was not charged
     /// such a cost: its status is then that of a cost of 0.
-    fn shadows_of(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision, bool)) {}
+    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.describe(snapshot, &mut |policy| {
+            if let Some(would_refuse) = policy.in_shadow() {
+                tell(policy, would_refuse);
+            }
+        });
+    }
 
-    /// The decision about the request: what all policies [decided](Self::describe), together.
+    /// The decision about the request: what all policies that are not in shadow
+    /// [decided](Self::describe), together.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));
@@ -205,7 +207,7 @@ impl<A: Algorithm> Limit for A {
     }
 
     fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::lazy(self.policy(), *snapshot).resolved());
+        tell(PolicyDecision::lazy(self.policy(), *snapshot));
     }
 
     #[inline]

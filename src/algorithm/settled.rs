@@ -165,7 +165,6 @@ impl<A: Additive> Limit for Settled<A> {
 
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.rule.policy());

@@ -97,7 +97,6 @@ impl<A: KeyLimit> Limit for Shadow<A> {
 
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
-    const HAS_SHADOWS: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         self.0.each_policy(tell);
@@ -108,11 +107,9 @@ impl<A: KeyLimit> Limit for Shadow<A> {
         self.0.policy_id()
     }
 
-    fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
-
-    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         self.0.describe(&snapshot.snapshot, &mut |policy| {
-            tell(policy, snapshot.would_refuse);
+            tell(policy.of_shadow(snapshot.would_refuse));
         });
     }
 }

@@ -17,7 +17,6 @@ macro_rules! tuple {
 
             const SETTLES: bool = false $(|| $member::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $member::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = false $(|| $member::HAS_SHADOWS)+;
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
                 $(self.$index.each_policy(tell);)+
@@ -25,14 +24,6 @@ macro_rules! tuple {
 
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
                 $(self.$index.describe(&snapshot.$index, tell);)+
-            }
-
-            fn shadows_of(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(PolicyDecision, bool),
-            ) {
-                $(self.$index.shadows_of(&snapshot.$index, tell);)+
             }
 
             #[inline]
