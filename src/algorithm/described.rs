@@ -131,8 +131,10 @@ impl Kind {
 /// The quota that most algorithms have.
 pub const QUOTA: Field = Field::needed("quota", Kind::QUOTA, "20/s");
 
-/// The most at once, of a bucket.
-pub const BURST: Field = Field::optional("burst", Kind::NUMBER, "40", "the quota's units");
+/// The most at once, of a bucket that calls it so.
+pub const fn room(name: &'static str) -> Field {
+    Field::optional(name, Kind::NUMBER, "40", "the quota's units")
+}
 
 /// The fields that somebody has written down, each with its value as a text that was checked.
 #[derive(Debug, Clone, Default)]

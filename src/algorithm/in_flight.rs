@@ -12,6 +12,7 @@ use crate::{
 
 use super::{
     described::{Described, Field, Given, Kind, SpanText},
+    setters::named,
     settled::MAX_HELD_AT_MOST_MICROS,
 };
 
@@ -145,6 +146,8 @@ impl Places {
         }
     }
 }
+
+named!(InFlight, policy);
 
 impl Limit for InFlight {
     type Snapshot = PlacesSnapshot;
@@ -311,28 +314,6 @@ impl InFlight {
             max: requests,
             held_at_most_micros: DEFAULT_HELD_AT_MOST_MICROS,
         }
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
     }
 
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
