@@ -25,7 +25,7 @@ macro_rules! door {
             ///
             /// Where [`try_new`](Self::try_new) fails, with its error as the message.
             #[track_caller]
-            pub fn new(quota: $crate::Quota) -> Self {
+            pub fn new(quota: $crate::quota::Quota) -> Self {
                 Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
             }
 
@@ -34,7 +34,7 @@ macro_rules! door {
             /// # Errors
             ///
             /// The quota is so large that no tick can count it exactly.
-            pub fn try_new(quota: $crate::Quota) -> Result<Self, $crate::ConfigError> {
+            pub fn try_new(quota: $crate::quota::Quota) -> Result<Self, $crate::error::ConfigError> {
                 $crate::algorithm::debt_bucket::DebtBucket::new($name, quota).map(Self)
             }
 
@@ -66,7 +66,7 @@ macro_rules! door {
             pub fn try_wait_at_most(
                 self,
                 wait: std::time::Duration,
-            ) -> Result<$crate::algorithm::WaitAtMost<Self>, $crate::ConfigError> {
+            ) -> Result<$crate::algorithm::WaitAtMost<Self>, $crate::error::ConfigError> {
                 $crate::algorithm::WaitAtMost::of(&self.0, wait)
             }
         }
@@ -110,7 +110,7 @@ macro_rules! room {
             /// # Errors
             ///
             /// It is so large that no tick can count it exactly.
-            pub fn $try_room(self, units: u64) -> Result<Self, $crate::ConfigError> {
+            pub fn $try_room(self, units: u64) -> Result<Self, $crate::error::ConfigError> {
                 self.0.with_burst(units).map(Self)
             }
         }

@@ -13,7 +13,7 @@ use crate::{
 use super::{
     described::{Described, Field, Given, Kind, SpanText},
     setters::named,
-    settled::MAX_HELD_AT_MOST_MICROS,
+    settled::held_at_most_micros,
 };
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
@@ -345,21 +345,11 @@ impl InFlight {
     ///
     /// The duration is shorter than 100 ms, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match micros {
-            0..MIN_HELD_AT_MOST_MICROS => Err(ConfigError::HeldTooShort {
-                held_at_most: duration,
-                min: Duration::from_micros(MIN_HELD_AT_MOST_MICROS),
-            }),
-            MIN_HELD_AT_MOST_MICROS..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
-                held_at_most_micros: micros,
-                ..self
-            }),
-            _ => Err(ConfigError::PeriodTooLong {
-                period: duration,
-                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
-            }),
-        }
+        let held_at_most_micros = held_at_most_micros(duration, MIN_HELD_AT_MOST_MICROS)?;
+        Ok(Self {
+            held_at_most_micros,
+            ..self
+        })
     }
 }
 

@@ -478,19 +478,28 @@ impl<A: Additive> Settled<A> {
     ///
     /// The duration is shorter than a microsecond, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match micros {
-            0 => Err(ConfigError::PeriodTooShort { period: duration }),
-            1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
-                held_at_most_micros: micros,
-                ..self
-            }),
-            _ => Err(ConfigError::PeriodTooLong {
-                period: duration,
-                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
-            }),
-        }
+        let held_at_most_micros = held_at_most_micros(duration, 1)?;
+        Ok(Self {
+            held_at_most_micros,
+            ..self
+        })
     }
+}
+
+/// So long as something is held at most, if that is allowed.
+pub(super) fn held_at_most_micros(held_at_most: Duration, min: u64) -> Result<u64, ConfigError> {
+    let micros = u64::try_from(held_at_most.as_micros()).unwrap_or(u64::MAX);
+    if micros < min {
+        let min = Duration::from_micros(min);
+        return Err(ConfigError::HeldTooShort { held_at_most, min });
+    }
+    if micros > MAX_HELD_AT_MOST_MICROS {
+        return Err(ConfigError::PeriodTooLong {
+            period: held_at_most,
+            max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
+        });
+    }
+    Ok(micros)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn units_are_held_for_a_microsecond_to_35_years() {
     let held_at_most = |duration| log(1).try_held_at_most(duration);
     let micros = Duration::from_micros;
     let too_short = held_at_most(Duration::from_nanos(999)).unwrap_err();
-    assert!(matches!(too_short, ConfigError::PeriodTooShort { .. }));
+    assert!(matches!(too_short, ConfigError::HeldTooShort { .. }));
     assert!(held_at_most(micros(1)).is_ok());
     assert!(held_at_most(micros(MAX_HELD_AT_MOST_MICROS)).is_ok());
     for long in [micros(MAX_HELD_AT_MOST_MICROS + 1), Duration::MAX] {
