@@ -2,8 +2,6 @@
 
 use std::mem::replace;
 
-use parking_lot::MutexGuard;
-
 use crate::{
     algorithm::{Ending, KeyLimit},
     clock::{Clock, Timestamp},
@@ -15,20 +13,13 @@ use super::{
     deferred_drop::DeferredDrops,
     overflow::{Now, Overflow},
     place::{Place, entry, is},
-    shards::{Shard, Shards},
+    several::{Member, decide},
+    shards::Shards,
 };
 
 pub(super) struct Table<K, S> {
     pub(super) shards: Shards<K, S>,
     pub(super) overflow: Overflow<S>,
-}
-
-/// A key without an entry: the shard that it would be in, its hash, and when the shard was looked
-/// at.
-pub(super) struct Unknown<'a, K, S> {
-    pub(super) shard: MutexGuard<'a, Shard<K, S>>,
-    pub(super) hash: u64,
-    pub(super) at: Timestamp,
 }
 
 impl<K, S> Table<K, S> {
@@ -49,18 +40,17 @@ impl<K: Key, S> Table<K, S> {
         ask: Ask,
         clock: &impl Clock,
     ) -> Verdict<A::Snapshot> {
-        let Ask::Charge(cost) = ask else {
-            return self.look(limit, key, ask, &|| clock.now());
-        };
-        match self.decide_known(limit, key, cost, clock) {
-            Ok(verdict) => verdict,
-            Err(unknown) => self.decide_new(unknown, limit, key, (cost, clock)),
+        if let Ask::Charge(cost) = ask
+            && let Some(verdict) = self.decide_known(limit, key, cost, clock)
+        {
+            return verdict;
         }
+        self.decide_slowly(limit, key, ask, &|| clock.now())
     }
 
-    /// Decides about a key that has an entry; one without is for [`decide_new`](Self::decide_new).
+    /// Decides about a key that has an entry.
     ///
-    /// They are two so that this verdict can stay in registers: as one function that answers for
+    /// [`decide_slowly`](Self::decide_slowly) could, too. They are two so that this verdict can stay in registers: as one function that answers for
     /// both, a decision takes a tenth longer (bench `decision`).
     ///
     /// Inlined always, as is what calls it: else the verdict goes through memory, written in halves
@@ -73,63 +63,37 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         cost: u32,
         clock: &impl Clock,
-    ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
+    ) -> Option<Verdict<A::Snapshot>> {
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
         // Under the lock: a thread that waits for it with a time would bring an earlier one than
         // the state's.
         let now = clock.now();
         let read = move |state: &S| limit.is_fresh(state, now);
-        let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            let at = now;
-            return Err(Unknown { shard, hash, at });
-        };
+        let state = shard.entries.find_mut_to_decide(hash, is(key), read)?;
         let (admitted, snapshot) = limit.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
         if shard.sweep.is_due() {
             drop(shard);
             self.shards.sweep_next(limit, now);
         }
-        Ok(verdict)
+        Some(verdict)
     }
 
-    /// Decides about a key that has no entry; it gets one if it is charged and there is room.
+    /// Decides as about several keys: about one that has no entry, which gets one if it is charged
+    /// and there is room; or looks.
     #[cold]
-    fn decide_new<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
-        &self,
-        unknown: Unknown<'_, K, S>,
-        limit: &A,
-        key: &Q,
-        (cost, clock): (u32, &impl Clock),
-    ) -> Verdict<A::Snapshot> {
-        let mut drops = DeferredDrops::new();
-        let now = || clock.now();
-        let mut place = self.place_of_unknown(unknown, limit, key, (Some(cost), &now), &mut drops);
-        let verdict = Ask::Charge(cost).decide(limit, place.state(), now());
-        let is_charged = verdict.admitted && cost > 0;
-        // Another call may have given the key an entry meanwhile.
-        if place.leave(&self.overflow, is_charged, &mut drops) {
-            self.shards.sweep_next(limit, now());
-        }
-        self.overflow.warn_once_if_used();
-        verdict
-    }
-
-    /// What would be decided. Nothing is changed.
-    fn look<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn decide_slowly<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
         ask: Ask,
         now: Now<'_>,
     ) -> Verdict<A::Snapshot> {
-        let mut drops = DeferredDrops::new();
-        let mut place = self.place_of(limit, key, (Some(0), now), &mut drops);
-        let verdict = ask.decide(limit, place.state(), now());
-        if place.leave(&self.overflow, false, &mut drops) {
-            self.shards.sweep_next(limit, now());
-        }
-        verdict
+        let mut only = Member::new(limit, self, key);
+        let admitted = decide(&mut [&mut only], ask, now);
+        let snapshot = only.snapshot.expect("it is decided about");
+        Verdict { admitted, snapshot }
     }
 
     /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
@@ -254,27 +218,11 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
         let hash = self.shards.hash(key);
-        entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
-            let at = now();
-            let unknown = Unknown { shard, hash, at };
-            self.place_of_unknown(unknown, limit, key, (cost, now), drops)
-        })
-    }
-
-    #[inline]
-    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
-        &'a self,
-        unknown: Unknown<'a, K, S>,
-        limit: &A,
-        key: &Q,
-        (cost, now): (Option<u32>, Now<'_>),
-        drops: &mut DeferredDrops<K, S>,
-    ) -> Place<'a, K, S> {
-        let Unknown {
-            mut shard,
-            hash,
-            at,
-        } = unknown;
+        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
+            Ok(entry) => return entry,
+            Err(shard) => shard,
+        };
+        let at = now();
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
