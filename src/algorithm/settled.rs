@@ -275,15 +275,9 @@ impl<A: Additive> KeyLimit for Settled<A> {
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        if !state.has_ended(now) {
-            return state.held() == 0 && self.rule.is_fresh(&state.state, now);
-        }
-        let mut small = SettledState {
-            state: self.rule.inherit(&state.state, now),
-            ..*state
-        };
-        self.spend_what_ended(&mut small, now);
-        small.held() == 0 && self.rule.is_fresh(&small.state, now)
+        self.with_ended_spent(state, now, |state| {
+            state.held() == 0 && self.rule.is_fresh(&state.state, now)
+        })
     }
 
     #[inline]
@@ -360,10 +354,8 @@ impl<A: Additive> Settled<A> {
     #[inline]
     fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         self.spend_what_ended(state, now);
-        if !self.rule.has_counted(&state.state) {
-            self.convert(state);
-            self.rule.debit_amount(&mut state.state, 0, now);
-        }
+        self.convert(state);
+        self.rule.debit_amount(&mut state.state, 0, now);
     }
 
     fn convert(&self, state: &mut SettledState<A::State>) {
