@@ -27,6 +27,7 @@ pub mod local;
 pub mod redis;
 
 pub use either::EitherStore;
+pub(crate) use immediate::ANSWERS_AT_ONCE;
 pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
 pub use local::{LocalStore, LocalStoreBuilder};
@@ -175,6 +176,17 @@ impl<T, F: Future<Output = T>> Answer<T, F> {
         match self {
             Self::Now(answer) => answer,
             Self::Later(future) => future.await,
+        }
+    }
+}
+
+impl<T, F> Answer<Result<T, StoreError>, F> {
+    /// The answer of an [`ImmediateStore`].
+    #[cfg(feature = "layer")]
+    pub(crate) fn at_once(self) -> T {
+        match self {
+            Self::Now(Ok(answer)) => answer,
+            _ => panic!("{ANSWERS_AT_ONCE}"),
         }
     }
 }
