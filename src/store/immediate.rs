@@ -70,8 +70,9 @@ pub(crate) const ANSWERS_AT_ONCE: &str = "an `ImmediateStore` answers at once, a
 ///
 /// # What an implementor must do
 ///
-/// Do what [`Store`] asks for, and always answer `Answer::Now(Ok(..))`: with another answer `.now()`
-/// panics. A store that may have no answer, because it is full, say, should not implement it.
+/// Do what [`Store`] asks for, and always answer `Answer::Now(Ok(..))`: with another answer
+/// `.now()` panics. A store that may have no answer, because it is full, say, should not implement
+/// it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not answer at once",
     label = "there is no `.now()` over this store",
