@@ -52,7 +52,7 @@ pub struct Decision(Policies);
 #[derive(Clone, PartialEq, Eq)]
 enum Policies {
     One(PolicyDecision),
-    /// None, where every limit is in shadow.
+    /// None, where every limit is in shadow or there is no key.
     Several(Arc<[PolicyDecision]>),
 }
 
@@ -193,7 +193,7 @@ impl Decision {
     }
 
     /// What each policy decided: one, or each member of a tuple in its order; none where all are in
-    /// [shadow](crate::algorithm::Shadow).
+    /// [shadow](crate::algorithm::Shadow), or where an [`EachOf`](crate::EachOf) has no key at all.
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
             Policies::One(policy) => std::slice::from_ref(policy),

@@ -143,7 +143,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             let store = (type_name::<S>(), self.store.buckets_id());
             Waiter::new((store, policies, key))
         };
-        let mut has_waited = waiter.first().await;
+        let (_turn, mut has_waited) = waiter.first().await;
         loop {
             let refused_for = {
                 let choice = self.algorithm.choose(&());
