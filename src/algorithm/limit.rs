@@ -59,6 +59,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
     /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
     /// with whether it would have refused the cost that the others admitted. It was not charged
     /// such a cost: its status is then that of a cost of 0.
+    #[inline]
     fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
         self.describe(snapshot, &mut |policy| {
             if let Some(would_refuse) = policy.in_shadow() {
@@ -206,6 +207,7 @@ impl<A: Algorithm> Limit for A {
         self.policy().id()
     }
 
+    #[inline]
     fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
         tell(PolicyDecision::lazy(self.policy(), *snapshot));
     }
