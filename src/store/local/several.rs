@@ -19,10 +19,10 @@ use super::{
 };
 
 /// One of several limits that decide together, and its key.
-pub(super) struct Member<'a, A: KeyLimit, K: Key, Q: ?Sized> {
+pub(super) struct Member<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    key: &'a Q,
+    key: &'a K,
     place: Option<Place<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
@@ -84,8 +84,8 @@ impl Drop for Locked<'_, '_> {
     }
 }
 
-impl<'a, A: KeyLimit, K: Key, Q: ?Sized> Member<'a, A, K, Q> {
-    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a Q) -> Self {
+impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a K) -> Self {
         Self {
             limit,
             table,
@@ -98,7 +98,7 @@ impl<'a, A: KeyLimit, K: Key, Q: ?Sized> Member<'a, A, K, Q> {
     }
 }
 
-impl<A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> DecidesTogether for Member<'_, A, K, Q> {
+impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
         self.place = Some(table.place_of(limit, self.key, (Some(cost), now), drops));

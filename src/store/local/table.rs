@@ -2,6 +2,8 @@
 
 use std::mem::replace;
 
+use parking_lot::MutexGuard;
+
 use crate::{
     algorithm::{Ending, KeyLimit},
     clock::{Clock, Timestamp},
@@ -13,14 +15,16 @@ use super::{
     deferred_drop::DeferredDrops,
     overflow::{Now, Overflow},
     place::{Place, entry, is},
-    several::{Member, decide},
-    shards::Shards,
+    shards::{Shard, Shards},
 };
 
 pub(super) struct Table<K, S> {
     pub(super) shards: Shards<K, S>,
     pub(super) overflow: Overflow<S>,
 }
+
+/// The shard in which a key has no entry, the key's hash, and when that was seen.
+type Unknown<'a, K, S> = (MutexGuard<'a, Shard<K, S>>, u64, Timestamp);
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
@@ -40,12 +44,14 @@ impl<K: Key, S> Table<K, S> {
         ask: Ask,
         clock: &impl Clock,
     ) -> Verdict<A::Snapshot> {
-        if let Ask::Charge(cost) = ask
-            && let Some(verdict) = self.decide_known(limit, key, cost, clock)
-        {
-            return verdict;
-        }
-        self.decide_slowly(limit, key, ask, &|| clock.now())
+        let unknown = match ask {
+            Ask::Charge(cost) => match self.decide_known(limit, key, cost, clock) {
+                Ok(verdict) => return verdict,
+                Err(unknown) => Some(unknown),
+            },
+            Ask::Look(_) => None,
+        };
+        self.decide_slowly(unknown, limit, key, ask, &|| clock.now())
     }
 
     /// Decides about a key that has an entry.
@@ -63,37 +69,49 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         cost: u32,
         clock: &impl Clock,
-    ) -> Option<Verdict<A::Snapshot>> {
+    ) -> Result<Verdict<A::Snapshot>, Unknown<'_, K, S>> {
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
         // Under the lock: a thread that waits for it with a time would bring an earlier one than
         // the state's.
         let now = clock.now();
         let read = move |state: &S| limit.is_fresh(state, now);
-        let state = shard.entries.find_mut_to_decide(hash, is(key), read)?;
+        let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
+            return Err((shard, hash, now));
+        };
         let (admitted, snapshot) = limit.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
         if shard.sweep.is_due() {
             drop(shard);
             self.shards.sweep_next(limit, now);
         }
-        Some(verdict)
+        Ok(verdict)
     }
 
-    /// Decides as about several keys: about one that has no entry, which gets one if it is charged
-    /// and there is room; or looks.
+    /// Decides about a key that has no entry, which gets one if it is charged and there is room; or
+    /// looks.
     #[cold]
     fn decide_slowly<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
+        unknown: Option<Unknown<'_, K, S>>,
         limit: &A,
         key: &Q,
         ask: Ask,
         now: Now<'_>,
     ) -> Verdict<A::Snapshot> {
-        let mut only = Member::new(limit, self, key);
-        let admitted = decide(&mut [&mut only], ask, now);
-        let snapshot = only.snapshot.expect("it is decided about");
-        Verdict { admitted, snapshot }
+        let mut drops = DeferredDrops::new();
+        let charge = (Some(ask.charge()), now);
+        let mut place = match unknown {
+            Some(unknown) => self.place_of_unknown(unknown, limit, key, charge, &mut drops),
+            None => self.place_of(limit, key, charge, &mut drops),
+        };
+        let verdict = ask.decide(limit, place.state(), now());
+        let is_charged = verdict.admitted && ask.charge() > 0;
+        if place.leave(&self.overflow, is_charged, &mut drops) {
+            self.shards.sweep_next(limit, now());
+        }
+        self.overflow.warn_once_if_used();
+        verdict
     }
 
     /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
@@ -218,11 +236,20 @@ impl<K: Key, S> Table<K, S> {
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
         let hash = self.shards.hash(key);
-        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
-            Ok(entry) => return entry,
-            Err(shard) => shard,
-        };
-        let at = now();
+        entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
+            self.place_of_unknown((shard, hash, now()), limit, key, (cost, now), drops)
+        })
+    }
+
+    #[inline]
+    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &'a self,
+        (mut shard, hash, at): Unknown<'a, K, S>,
+        limit: &A,
+        key: &Q,
+        (cost, now): (Option<u32>, Now<'_>),
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Place<'a, K, S> {
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
