@@ -27,7 +27,7 @@ use std::{
 use axum::{Router, body::Body, routing::get};
 use dashmap::{DashMap, Entry};
 use http::Request;
-use tollgate::algorithm::{KeyLimit, PolicyId, TokenBucket};
+use tollgate::algorithm::{Ending, KeyLimit, PolicyId, TokenBucket};
 use tollgate::clock::{Clock, ManualClock, SystemClock};
 use tollgate::key::{Global, Key};
 use tollgate::store::{Answer, AsKey, Ask, Change, Decided, Store, Written};
@@ -144,7 +144,10 @@ impl<A: KeyLimit, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
             self.shared.buckets.remove(&bucket_of);
             return Answer::Now(Ok(()));
         }
-        let needs_room = matches!(change, Change::Debit(_) | Change::Settle { .. });
+        let needs_room = matches!(
+            change,
+            Change::Debit(_) | Change::End(_, Ending::Settled { .. })
+        );
         if let Some(mut bucket) = self.shared.buckets.get_mut(&bucket_of) {
             let now = self.clock.now();
             change.apply(algorithm, &mut bucket.state, now);

@@ -6,204 +6,16 @@ use std::{
     time::Duration,
 };
 
-use crate::policy::{Policy, PolicyName};
+use crate::policy::Policy;
 
 mod lazy_status;
+mod policy_decision;
 mod status;
 
 pub(crate) use lazy_status::LazyStatus;
+pub(crate) use policy_decision::Counts;
+pub use policy_decision::PolicyDecision;
 pub use status::{Judgement, Status};
-
-/// What one policy decided; a tuple of algorithms has one for each member.
-#[derive(Clone)]
-pub struct PolicyDecision {
-    policy: PolicyName,
-    limit: u64,
-    window_micros: u64,
-    status: LazyStatus,
-    counts_in_flight: bool,
-    is_degraded: bool,
-}
-
-impl PolicyDecision {
-    /// What this policy decided, by its status.
-    #[inline]
-    pub fn new(policy: &Policy, status: Status) -> Self {
-        Self::lazy(policy, LazyStatus::Known(status))
-    }
-
-    #[inline]
-    pub(crate) fn lazy(policy: &Policy, status: LazyStatus) -> Self {
-        Self {
-            policy: policy.kept_name().clone(),
-            limit: policy.limit(),
-            window_micros: policy.window_micros(),
-            status,
-            counts_in_flight: false,
-            is_degraded: false,
-        }
-    }
-
-    /// Its status, which is worked out if it is not known yet.
-    #[inline]
-    fn status(&self) -> Status {
-        self.status.resolve(self.limit)
-    }
-
-    #[must_use]
-    fn with_status(self, status: Status) -> Self {
-        let status = LazyStatus::Known(status);
-        Self { status, ..self }
-    }
-
-    /// The same with its status resolved once, instead of at each read.
-    #[inline]
-    #[must_use]
-    pub(crate) fn resolved(self) -> Self {
-        let status = self.status();
-        self.with_status(status)
-    }
-
-    /// What a policy decided whose units are [requests in flight](crate::algorithm::InFlight).
-    pub(crate) fn in_flight(policy: &Policy, status: Status) -> Self {
-        Self {
-            counts_in_flight: true,
-            ..Self::new(policy, status)
-        }
-    }
-
-    /// The name of the policy.
-    pub fn policy(&self) -> &str {
-        &self.policy
-    }
-
-    /// The same with so many units more left.
-    #[must_use]
-    pub(crate) fn with_freed(self, units: u64) -> Self {
-        let mut status = self.status();
-        status.remaining = status.remaining.saturating_add(units).min(self.limit);
-        if status.remaining == self.limit {
-            (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
-        }
-        self.with_status(status)
-    }
-
-    /// The same where nobody may wait any more: what would be delayed is refused for as long. What
-    /// is not delayed stays as it is.
-    #[cfg(feature = "layer")]
-    fn refused_for_its_delay(&self) -> Self {
-        let status = self.status();
-        let delay_micros = status.delay_micros;
-        if delay_micros == 0 {
-            return self.clone();
-        }
-        self.clone().with_status(Status {
-            remaining: 0,
-            judgement: Judgement::RefusedForMicros(delay_micros),
-            replenished_after_micros: delay_micros,
-            delay_micros: 0,
-            ..status
-        })
-    }
-
-    /// Whether both are of one policy with the same numbers.
-    pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
-        (self.limit, self.window_micros) == (other.limit, other.window_micros)
-            && self.policy == other.policy
-    }
-
-    /// Whether this policy alone lets the request through.
-    #[inline]
-    pub fn is_admitted(&self) -> bool {
-        self.status.is_admitted()
-    }
-
-    /// The most this policy lets through at once: the quota's units, or the burst.
-    pub fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// How long it takes to win the limit back.
-    pub fn window(&self) -> Duration {
-        Duration::from_micros(self.window_micros)
-    }
-
-    /// The same in microseconds.
-    #[cfg(feature = "layer")]
-    pub(crate) fn window_micros(&self) -> u64 {
-        self.window_micros
-    }
-
-    /// Whether its units are requests in flight.
-    pub(crate) fn counts_in_flight(&self) -> bool {
-        self.counts_in_flight
-    }
-
-    /// How many further units this policy lets through at this instant.
-    #[inline]
-    pub fn remaining(&self) -> u64 {
-        self.status().remaining
-    }
-
-    /// How long until this policy lets the same cost through; `None` if it does, or never will, or
-    /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
-    #[inline]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self.status().judgement {
-            Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
-            Judgement::Admitted | Judgement::RefusedUntilOneEnds | Judgement::NeverFits => None,
-        }
-    }
-
-    /// Whether the cost is more than this policy can ever let through at once.
-    pub fn never_fits(&self) -> bool {
-        self.status().judgement == Judgement::NeverFits
-    }
-
-    /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
-    /// are there.
-    #[inline]
-    pub fn replenished_after(&self) -> Duration {
-        Duration::from_micros(self.status().replenished_after_micros)
-    }
-
-    /// How many units remain, and after how many microseconds there are more.
-    #[inline]
-    pub(crate) fn left(&self) -> (u64, u64) {
-        let status = self.status();
-        (status.remaining, status.replenished_after_micros)
-    }
-
-    /// How long until the state is as good as fresh.
-    #[inline]
-    pub fn reset_after(&self) -> Duration {
-        Duration::from_micros(self.status().reset_after_micros)
-    }
-
-    /// How long an admitted request must be delayed.
-    pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.status().delay_micros)
-    }
-}
-
-impl PartialEq for PolicyDecision {
-    fn eq(&self, other: &Self) -> bool {
-        self.is_of_the_same_policy(other) && self.status() == other.status()
-    }
-}
-
-impl Eq for PolicyDecision {}
-
-impl fmt::Debug for PolicyDecision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PolicyDecision")
-            .field("policy", &self.policy())
-            .field("limit", &self.limit())
-            .field("window", &self.window())
-            .field("status", &self.status())
-            .finish()
-    }
-}
 
 /// What was decided about one request.
 ///
@@ -240,7 +52,7 @@ pub struct Decision(Policies);
 #[derive(Clone, PartialEq, Eq)]
 enum Policies {
     One(PolicyDecision),
-    /// None, where every limit is in shadow.
+    /// None, where every limit is in shadow or there is no key.
     Several(Arc<[PolicyDecision]>),
 }
 
@@ -256,8 +68,9 @@ impl Decision {
         Self(Policies::Several(Arc::default()))
     }
 
-    /// The decision of these policies together; `None` if there are none.
+    /// The decision of those of these policies that are not in shadow; `None` if there are none.
     pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Option<Self> {
+        policies.retain(|policy| policy.in_shadow().is_none());
         match policies.len() {
             0 => None,
             1 => policies.pop().map(Self::of_one),
@@ -283,6 +96,14 @@ impl Decision {
         let policies = self.policies().iter();
         let refused = policies.map(PolicyDecision::refused_for_its_delay);
         Self::of_all(refused.collect())
+    }
+
+    /// The same once its settlement has freed so many units.
+    #[cfg(feature = "layer")]
+    pub(crate) fn with_freed(self, units: u32) -> Self {
+        let policies = self.policies().iter().cloned();
+        let freed = policies.map(|policy| policy.with_freed(units.into()));
+        Self::of(freed.collect()).unwrap_or(self)
     }
 
     /// Resolves its status once, instead of at each read.
@@ -372,7 +193,7 @@ impl Decision {
     }
 
     /// What each policy decided: one, or each member of a tuple in its order; none where all are in
-    /// [shadow](crate::algorithm::Shadow).
+    /// [shadow](crate::algorithm::Shadow), or where an [`EachOf`](crate::EachOf) has no key at all.
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
             Policies::One(policy) => std::slice::from_ref(policy),

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{KeyLimit, Limit, Policy, limit::OneKeyForEach},
-    clock::Timestamp,
-    decision::{Decision, PolicyDecision},
+    decision::PolicyDecision,
 };
 
 /// Counts a request against each of several keys, the address *and* the account: it is admitted if
@@ -93,7 +92,6 @@ macro_rules! each_of {
 
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = false $(|| $Algorithm::HAS_SHADOWS)+;
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
                 $(self.0.$place.each_policy(tell);)+
@@ -107,35 +105,15 @@ macro_rules! each_of {
                 )+
             }
 
-            fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
-                let mut policies = Vec::with_capacity(2);
-                self.describe(snapshot, &mut |policy| policies.push(policy));
-                Decision::of(policies).unwrap_or_else(|| as_if_fresh(&self.0.0))
-            }
-
-            fn shadows_of(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(PolicyDecision, bool),
-            ) {
-                $(
-                    if let Some(snapshot) = &snapshot.$place {
-                        self.0.$place.shadows_of(snapshot, tell);
-                    }
-                )+
-            }
-
-            fn freed(&self, snapshot: &Self::Snapshot, units: u32) -> Self::Snapshot {
-                ($(
-                    (snapshot.$place.as_ref())
-                        .map(|snapshot| self.0.$place.freed(snapshot, units)),
-                )+)
-            }
-
             #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
-                Duration::ZERO
-                    $(.max(delay(&self.0.$place, snapshot.$place.as_ref())))+
+                let mut delay = Duration::ZERO;
+                $(
+                    if let Some(snapshot) = &snapshot.$place {
+                        delay = delay.max(self.0.$place.delay_of(snapshot));
+                    }
+                )+
+                delay
             }
         }
     };
@@ -146,15 +124,3 @@ each_of!(3: A 0, B 1, C 2);
 each_of!(4: A 0, B 1, C 2, D 3);
 each_of!(5: A 0, B 1, C 2, D 3, E 4);
 each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
-
-/// The decision about a request without any key, as of a fresh bucket.
-fn as_if_fresh<A: KeyLimit>(algorithm: &A) -> Decision {
-    let at = Timestamp::from_micros(0);
-    let fresh = algorithm.snapshot(&algorithm.fresh(at), 0, true, at);
-    algorithm.decision_of(&fresh)
-}
-
-#[inline]
-fn delay<A: KeyLimit>(algorithm: &A, snapshot: Option<&A::Snapshot>) -> Duration {
-    snapshot.map_or(Duration::ZERO, |snapshot| algorithm.delay_of(snapshot))
-}

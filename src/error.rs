@@ -39,7 +39,7 @@ pub enum ConfigError {
         /// The period of the quota.
         period: Duration,
     },
-    /// A time for which places are held, too short to renew them in time.
+    /// A time for which units or places are held that is too short: places are renewed in it.
     HeldTooShort {
         /// What was asked for.
         held_at_most: Duration,
@@ -131,7 +131,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::HeldTooShort { held_at_most, min } => write!(
                 f,
-                "held_at_most is {held_at_most:?}, too short to renew places in time: it must be at least {min:?}"
+                "held_at_most is {held_at_most:?}, but must be at least {min:?}"
             ),
             Self::PrecisionDoesNotDivide { precision, period } => write!(
                 f,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     decision::Decision,
     key::Key,
     store::{Answer, Change, Store, Written},
@@ -192,7 +192,7 @@ impl<L: Limit, K: Key, S: Store<L, K>> Receipt for Held<L, K, S> {
     fn settle(&self, spent: u32) -> Settlement {
         let charged = self.charge(spent);
         match self.ends_when {
-            EndsWhen::Settled => charged.and(self.end()),
+            EndsWhen::Settled => charged.and(self.give_back()),
             #[cfg(feature = "layer")]
             EndsWhen::Dropped => charged,
         }
@@ -201,28 +201,27 @@ impl<L: Limit, K: Key, S: Store<L, K>> Receipt for Held<L, K, S> {
 
 impl<L: Limit, K: Key, S: Store<L, K>> Held<L, K, S> {
     fn charge(&self, spent: u32) -> Settlement {
-        if !L::SETTLES || self.is_settled.swap(true, Ordering::Relaxed) {
-            return Settlement::NOTHING;
-        }
-        let settled = Change::Settle {
-            admission: &self.admission,
-            held: self.held,
-            spent,
-        };
-        Settlement::of(self.store.change(&self.limit, &self.key, settled))
+        let held = self.held;
+        let is_due = L::SETTLES && !self.is_settled.swap(true, Ordering::Relaxed);
+        self.end(is_due, Ending::Settled { held, spent })
     }
 
-    fn end(&self) -> Settlement {
-        if !L::IN_FLIGHT || self.has_ended.swap(true, Ordering::Relaxed) {
+    fn give_back(&self) -> Settlement {
+        let is_due = L::IN_FLIGHT && !self.has_ended.swap(true, Ordering::Relaxed);
+        self.end(is_due, Ending::Over)
+    }
+
+    fn end(&self, is_due: bool, ending: Ending) -> Settlement {
+        if !is_due {
             return Settlement::NOTHING;
         }
-        let ended = Change::End(&self.admission);
+        let ended = Change::End(&self.admission, ending);
         Settlement::of(self.store.change(&self.limit, &self.key, ended))
     }
 }
 
 impl<L: Limit, K: Key, S: Store<L, K>> Drop for Held<L, K, S> {
     fn drop(&mut self) {
-        drop((self.charge(self.held), self.end()));
+        drop((self.charge(self.held), self.give_back()));
     }
 }

@@ -70,7 +70,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("siphasher", "key/percentile.rs policy.rs"),
     (
         "tokio",
-        "layer/options.rs layer/waiting.rs limiter/until_ready.rs store/redis/",
+        "layer/options.rs layer/waiting.rs limiter/until_ready.rs limiter/waiting_lines.rs store/redis/",
     ),
     ("tonic", "key/ response/"),
     ("tower_layer", "layer/"),

@@ -7,7 +7,7 @@ use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Limit},
+    algorithm::{Ending, FixedWindow, KeyLimit, LeakyBucket, Limit},
     clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
@@ -93,10 +93,7 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
     drop(store.change(
         &queue,
         &4,
-        Change::Withdraw {
-            admission: &last,
-            cost: 1,
-        },
+        Change::End(&last, Ending::Withdrawn { cost: 1 }),
     ));
     assert_eq!(queue.delay_of(&asks(5)), 3 * turn);
 }

@@ -5,7 +5,7 @@ use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tollgate::{
     OneKey, PolicyDecision, Timestamp,
-    algorithm::{KeyLimit, Limit, Policy},
+    algorithm::{Ending, KeyLimit, Limit, Policy},
 };
 
 use crate::simulate::{Looks, Request, Run, simulate};
@@ -47,8 +47,7 @@ trait Rule: Send + Sync {
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
     fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
     fn debit(&self, state: &mut Kept, units: u64, now: Timestamp);
-    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp);
-    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp);
+    fn end(&self, state: &mut Kept, admission: &Kept, ending: Ending, now: Timestamp);
     fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp);
     fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool;
     fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept;
@@ -107,15 +106,10 @@ impl<A: KeyLimit> Rule for Of<A> {
         self.0.debit(own_mut::<A::State>(state), units, now);
     }
 
-    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {
+    fn end(&self, state: &mut Kept, admission: &Kept, ending: Ending, now: Timestamp) {
         let admission = own::<A::Snapshot>(admission);
         self.0
-            .settle(own_mut::<A::State>(state), admission, held_spent, now);
-    }
-
-    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp) {
-        let admission = own::<A::Snapshot>(admission);
-        self.0.end(own_mut::<A::State>(state), admission, now);
+            .end(own_mut::<A::State>(state), admission, ending, now);
     }
 
     fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp) {
@@ -151,7 +145,6 @@ impl Limit for AnyRule {
     // Some algorithms do. One that does not is asked in vain, and does nothing.
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = true;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         self.0.each_policy(tell);
@@ -185,12 +178,8 @@ impl KeyLimit for AnyRule {
         self.0.debit(state, units, now);
     }
 
-    fn settle(&self, state: &mut Kept, admission: &Kept, held_spent: (u32, u32), now: Timestamp) {
-        self.0.settle(state, admission, held_spent, now);
-    }
-
-    fn end(&self, state: &mut Kept, admission: &Kept, now: Timestamp) {
-        self.0.end(state, admission, now);
+    fn end(&self, state: &mut Kept, admission: &Kept, ending: Ending, now: Timestamp) {
+        self.0.end(state, admission, ending, now);
     }
 
     fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp) {

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use tollgate::{Decision, PolicyDecision, Timestamp, algorithm::KeyLimit};
+use tollgate::{
+    Decision, PolicyDecision, Timestamp,
+    algorithm::{Ending, KeyLimit},
+};
 
 /// A request; times are in microseconds since the Unix epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,11 +159,12 @@ impl<A: KeyLimit> Buckets<'_, A> {
             };
             let at = Timestamp::from_micros(at);
             if A::SETTLES {
-                self.rule
-                    .settle(state, &end.admission, end.held_and_spent, at);
+                let (held, spent) = end.held_and_spent;
+                let settled = Ending::Settled { held, spent };
+                self.rule.end(state, &end.admission, settled, at);
             }
             if A::IN_FLIGHT {
-                self.rule.end(state, &end.admission, at);
+                self.rule.end(state, &end.admission, Ending::Over, at);
             }
         }
     }

@@ -38,19 +38,17 @@ pub trait Additive: Algorithm {
         units
     }
 
-    /// Whether the state was counted by these numbers, so that amounts need not be converted.
-    fn has_counted(&self, _state: &Self::State) -> bool {
-        true
-    }
-
     /// What an amount is by these numbers that was counted by those of the state.
     fn converted(&self, _state: &Self::State, amount: u64) -> u64 {
         amount
     }
 
-    /// Charges an amount, whether it fits or not.
+    /// Charges an amount, whether it fits or not. Then the state is counted by these numbers, also
+    /// if the amount is 0.
     fn debit_amount(&self, state: &mut Self::State, amount: u64, now: Timestamp) {
-        self.debit(state, amount, now);
+        if amount > 0 {
+            self.debit(state, amount, now);
+        }
     }
 
     /// The [status](Algorithm::status) after a decision about a cost, with whether it was admitted,

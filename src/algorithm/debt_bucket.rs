@@ -277,7 +277,7 @@ impl Algorithm for DebtBucket {
     /// overtake them.
     fn withdraw(&self, state: &mut Owing, admission: &LazyStatus, cost: u32, now: Timestamp) {
         if let Some((tick, debt)) = self.turn(admission)
-            && self.has_counted(state)
+            && state.speed == self.numbers.rate
             && self.paid_at(state.debt, state.tick) == self.paid_at(debt, tick)
         {
             self.take_out(state, cost, now);
@@ -440,11 +440,6 @@ impl Additive for DebtBucket {
     #[inline]
     fn amount(&self, units: u64) -> u64 {
         units.saturating_mul(self.numbers.unit)
-    }
-
-    #[inline]
-    fn has_counted(&self, state: &Owing) -> bool {
-        state.speed == self.numbers.rate
     }
 
     #[inline]

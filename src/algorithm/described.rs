@@ -94,24 +94,22 @@ impl Kind {
     };
 
     /// A quota.
-    pub const QUOTA: Self = Self {
-        expected: "a quota such as \"20/s\"",
-        check: |text| match text.parse::<Quota>() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        },
-        ..Self::TEXT
-    };
+    pub const QUOTA: Self = Self::text_of::<Quota>("a quota such as \"20/s\"");
 
     /// A span of time.
-    pub const SPAN: Self = Self {
-        expected: "a span of time such as \"100ms\"",
-        check: |text| match text.parse::<SpanText>() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        },
-        ..Self::TEXT
-    };
+    pub const SPAN: Self = Self::text_of::<SpanText>("a span of time such as \"100ms\"");
+
+    const fn text_of<T: FromStr<Err = ConfigError>>(expected: &'static str) -> Self {
+        Self {
+            input: Input::Text,
+            expected,
+            check: |text| {
+                text.parse::<T>()
+                    .map(drop)
+                    .map_err(|error| error.to_string())
+            },
+        }
+    }
 
     /// A whole number.
     pub const NUMBER: Self = Self {
@@ -131,8 +129,10 @@ impl Kind {
 /// The quota that most algorithms have.
 pub const QUOTA: Field = Field::needed("quota", Kind::QUOTA, "20/s");
 
-/// The most at once, of a bucket.
-pub const BURST: Field = Field::optional("burst", Kind::NUMBER, "40", "the quota's units");
+/// The most at once, of a bucket that calls it so.
+pub const fn room(name: &'static str) -> Field {
+    Field::optional(name, Kind::NUMBER, "40", "the quota's units")
+}
 
 /// The fields that somebody has written down, each with its value as a text that was checked.
 #[derive(Debug, Clone, Default)]

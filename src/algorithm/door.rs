@@ -1,8 +1,12 @@
 //! What `TokenBucket`, `LeakyBucket` and `Gcra` have in common: they are three doors to one rule.
 
-/// Adds it to one of them: one function cannot be a method of several types.
+/// Makes one of them a door: its name, what it is, and the setter of its room with what that is.
+/// (One function cannot be a method of several types.)
 macro_rules! door {
-    ($door:ident) => {
+    ($door:ident, $name:literal, $is:literal, $room:ident, $try_room:ident, $room_is:literal) => {
+        $crate::algorithm::setters::setters!(additive $door, 0.policy);
+        $crate::algorithm::door::room!($door, $room, $try_room, $room_is);
+
         impl $crate::algorithm::same_rule::SameRule for $door {
             type Rule = $crate::algorithm::debt_bucket::DebtBucket;
 
@@ -15,6 +19,25 @@ macro_rules! door {
         impl $crate::algorithm::same_rule::SameAdditiveRule for $door {}
 
         impl $door {
+            #[doc = $is]
+            ///
+            /// # Panics
+            ///
+            /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+            #[track_caller]
+            pub fn new(quota: $crate::quota::Quota) -> Self {
+                Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+            }
+
+            #[doc = $is]
+            ///
+            /// # Errors
+            ///
+            /// The quota is so large that no tick can count it exactly.
+            pub fn try_new(quota: $crate::quota::Quota) -> Result<Self, $crate::error::ConfigError> {
+                $crate::algorithm::debt_bucket::DebtBucket::new($name, quota).map(Self)
+            }
+
             /// Delays what comes on top of the burst until its turn, instead of refusing it;
             /// refuses it only if the wait would be longer than this.
             ///
@@ -46,14 +69,51 @@ macro_rules! door {
             ) -> Result<$crate::algorithm::WaitAtMost<Self>, $crate::error::ConfigError> {
                 $crate::algorithm::WaitAtMost::of(&self.0, wait)
             }
+        }
 
-            /// Holds each request's cost while it runs, and charges what it has spent: see
-            /// [`Settled`](crate::algorithm::Settled).
-            #[must_use]
-            pub const fn settled(self) -> $crate::algorithm::Settled<Self> {
-                $crate::algorithm::Settled::new(self)
+        impl $crate::algorithm::described::Described for $door {
+            const NAME: &'static str = $name;
+
+            fn fields() -> Vec<$crate::algorithm::described::Field> {
+                use $crate::algorithm::described::{QUOTA, room};
+                vec![QUOTA, room(stringify!($room))]
+            }
+
+            fn build(given: &$crate::algorithm::described::Given) -> Result<Self, String> {
+                let rule = given.make("quota", Self::try_new)?;
+                let rule = given.set(rule, stringify!($room), Self::$try_room)?;
+                given.name(rule, Self::try_named)
             }
         }
     };
 }
 pub(super) use door;
+
+/// Adds the setters of its room to a bucket.
+macro_rules! room {
+    ($bucket:ident, $room:ident, $try_room:ident, $is:literal) => {
+        impl $bucket {
+            #[doc = $is]
+            ///
+            /// # Panics
+            ///
+            #[doc = concat!("Where `", stringify!($try_room), "` fails, with its error as the message.")]
+            #[must_use]
+            #[track_caller]
+            pub fn $room(self, units: u64) -> Self {
+                self.$try_room(units)
+                    .unwrap_or_else(|error| panic!("{error}"))
+            }
+
+            #[doc = $is]
+            ///
+            /// # Errors
+            ///
+            /// It is so large that no tick can count it exactly.
+            pub fn $try_room(self, units: u64) -> Result<Self, $crate::error::ConfigError> {
+                self.0.with_burst(units).map(Self)
+            }
+        }
+    };
+}
+pub(super) use room;

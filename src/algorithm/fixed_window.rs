@@ -115,13 +115,6 @@ impl FixedWindow {
         }
     }
 
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
-    }
-
     /// The window that is running now: this one until it is over.
     #[inline]
     fn running(&self, window: &Window, now: Timestamp) -> Window {
@@ -143,7 +136,7 @@ impl FixedWindow {
     }
 }
 
-setters!(FixedWindow, policy);
+setters!(additive FixedWindow, policy);
 
 impl Algorithm for FixedWindow {
     type State = Window;

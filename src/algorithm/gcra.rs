@@ -1,12 +1,6 @@
 //! GCRA. Its rule is in `debt_bucket.rs`: token bucket and leaky bucket are the same.
 
-use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
-
-use super::{
-    described::{BURST, Described, Field, Given, QUOTA},
-    door::door,
-    setters::setters,
-};
+use super::{debt_bucket::DebtBucket, door::door};
 
 /// Admits a request that comes no more than the burst tolerance before its theoretical arrival
 /// time; refuses it otherwise.
@@ -51,61 +45,11 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Gcra(DebtBucket);
 
-setters!(Gcra, 0.policy);
-door!(Gcra);
-
-impl Gcra {
-    /// A limit of this rate that lets as many units arrive at once as the quota has.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
-    #[track_caller]
-    pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// A limit of this rate that lets as many units arrive at once as the quota has.
-    ///
-    /// # Errors
-    ///
-    /// The quota is so large that no tick can count it exactly.
-    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("gcra", quota).map(Self)
-    }
-
-    /// How many units may arrive at once.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_burst`](Self::try_burst) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn burst(self, units: u64) -> Self {
-        self.try_burst(units)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How many units may arrive at once.
-    ///
-    /// # Errors
-    ///
-    /// The burst is so large that no tick can count it exactly.
-    pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_burst(units).map(Self)
-    }
-}
-
-impl Described for Gcra {
-    const NAME: &'static str = "gcra";
-
-    fn fields() -> Vec<Field> {
-        vec![QUOTA, BURST]
-    }
-
-    fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("quota", Self::try_new)?;
-        let rule = given.set(rule, "burst", Self::try_burst)?;
-        given.name(rule, Self::try_named)
-    }
-}
+door!(
+    Gcra,
+    "gcra",
+    "A limit of this rate that lets as many units arrive at once as the quota has.",
+    burst,
+    try_burst,
+    "How many units may arrive at once."
+);

@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
+    algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
-    decision::{Judgement, PolicyDecision, Status},
+    decision::{Counts, Judgement, PolicyDecision, Status},
     error::ConfigError,
 };
 
 use super::{
     described::{Described, Field, Given, Kind, SpanText},
-    settled::MAX_HELD_AT_MOST_MICROS,
+    setters::named,
+    settled::held_at_most_micros,
 };
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
@@ -146,13 +147,14 @@ impl Places {
     }
 }
 
+named!(InFlight, policy);
+
 impl Limit for InFlight {
     type Snapshot = PlacesSnapshot;
     type Keys = OneKey;
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = true;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(&self.policy);
@@ -171,7 +173,7 @@ impl Limit for InFlight {
             reset_after_micros: 0,
             delay_micros: 0,
         };
-        tell(PolicyDecision::in_flight(&self.policy, status));
+        tell(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
     }
 }
 
@@ -199,24 +201,21 @@ impl KeyLimit for InFlight {
             && admission.since_micros == places.since_micros
     }
 
-    fn end(&self, places: &mut Places, admission: &PlacesSnapshot, _now: Timestamp) {
-        if self.holds(places, admission) {
+    fn end(
+        &self,
+        places: &mut Places,
+        admission: &PlacesSnapshot,
+        ending: Ending,
+        _now: Timestamp,
+    ) {
+        let is_over = !matches!(ending, Ending::Settled { .. });
+        if is_over && self.holds(places, admission) {
             places.taken -= 1;
         }
     }
 
     /// Changes nothing: a place is given back by its request.
     fn refund(&self, _places: &mut Places, _cost: u32, _now: Timestamp) {}
-
-    fn withdraw(
-        &self,
-        places: &mut Places,
-        admission: &PlacesSnapshot,
-        _cost: u32,
-        now: Timestamp,
-    ) {
-        self.end(places, admission, now);
-    }
 
     fn is_fresh(&self, places: &Places, now: Timestamp) -> bool {
         places.taken(now) == 0
@@ -330,28 +329,6 @@ impl InFlight {
         }
     }
 
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_named`](Self::try_named) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn named(self, name: impl AsRef<str>) -> Self {
-        self.try_named(name)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Names the policy. A named policy keeps its buckets when its numbers change.
-    ///
-    /// # Errors
-    ///
-    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-    pub fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        self.policy = self.policy.named(name)?;
-        Ok(self)
-    }
-
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
     /// unless said otherwise.
     ///
@@ -381,21 +358,11 @@ impl InFlight {
     ///
     /// The duration is shorter than 100 ms, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match micros {
-            0..MIN_HELD_AT_MOST_MICROS => Err(ConfigError::HeldTooShort {
-                held_at_most: duration,
-                min: Duration::from_micros(MIN_HELD_AT_MOST_MICROS),
-            }),
-            MIN_HELD_AT_MOST_MICROS..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
-                held_at_most_micros: micros,
-                ..self
-            }),
-            _ => Err(ConfigError::PeriodTooLong {
-                period: duration,
-                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
-            }),
-        }
+        let held_at_most_micros = held_at_most_micros(duration, MIN_HELD_AT_MOST_MICROS)?;
+        Ok(Self {
+            held_at_most_micros,
+            ..self
+        })
     }
 }
 

@@ -1,11 +1,10 @@
 //! The leaky bucket. Its rule is in `debt_bucket.rs`: token bucket and GCRA are the same. That of
 //! its queue is there too.
 
-use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
-
 use super::{
-    described::{Described, Field, Given, Kind, QUOTA},
-    door::door,
+    debt_bucket::DebtBucket,
+    described::{Described, Field, Given},
+    door::{door, room},
     same_rule::SameRule,
     setters::setters,
 };
@@ -50,47 +49,16 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct LeakyBucket(DebtBucket);
 
+door!(
+    LeakyBucket,
+    "leaky-bucket",
+    "A bucket that leaks at this rate and holds as many units as the quota has.",
+    capacity,
+    try_capacity,
+    "How many units the bucket holds."
+);
+
 impl LeakyBucket {
-    /// A bucket that leaks at this rate and holds as many units as the quota has.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
-    #[track_caller]
-    pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// A bucket that leaks at this rate and holds as many units as the quota has.
-    ///
-    /// # Errors
-    ///
-    /// The quota is so large that no tick can count it exactly.
-    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("leaky-bucket", quota).map(Self)
-    }
-
-    /// How many units the bucket holds.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_capacity`](Self::try_capacity) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn capacity(self, units: u64) -> Self {
-        self.try_capacity(units)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How many units the bucket holds.
-    ///
-    /// # Errors
-    ///
-    /// The capacity is so large that no tick can count it exactly.
-    pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_burst(units).map(Self)
-    }
-
     /// Holds admitted requests back until their turn, one unit every P/n, instead of letting them
     /// through at once.
     #[must_use]
@@ -98,9 +66,6 @@ impl LeakyBucket {
         LeakyBucketQueue(self.0.queue("leaky-bucket-queue"))
     }
 }
-
-setters!(LeakyBucket, 0.policy);
-door!(LeakyBucket);
 
 /// Holds an admitted request back until its turn, one unit every P/n; refuses it if the queue is
 /// full.
@@ -157,29 +122,12 @@ door!(LeakyBucket);
 #[derive(Debug, Clone)]
 pub struct LeakyBucketQueue(DebtBucket);
 
-impl LeakyBucketQueue {
-    /// How many units the queue has room for.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_capacity`](Self::try_capacity) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn capacity(self, units: u64) -> Self {
-        self.try_capacity(units)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How many units the queue has room for.
-    ///
-    /// # Errors
-    ///
-    /// The capacity is so large that no tick can count it exactly.
-    pub fn try_capacity(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_burst(units).map(Self)
-    }
-}
-
+room!(
+    LeakyBucketQueue,
+    capacity,
+    try_capacity,
+    "How many units the queue has room for."
+);
 setters!(LeakyBucketQueue, 0.policy);
 
 impl SameRule for LeakyBucketQueue {
@@ -190,22 +138,6 @@ impl SameRule for LeakyBucketQueue {
     #[inline]
     fn rule(&self) -> &DebtBucket {
         &self.0
-    }
-}
-
-const CAPACITY: Field = Field::optional("capacity", Kind::NUMBER, "40", "the quota's units");
-
-impl Described for LeakyBucket {
-    const NAME: &'static str = "leaky-bucket";
-
-    fn fields() -> Vec<Field> {
-        vec![QUOTA, CAPACITY]
-    }
-
-    fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("quota", Self::try_new)?;
-        let rule = given.set(rule, "capacity", Self::try_capacity)?;
-        given.name(rule, Self::try_named)
     }
 }
 
@@ -226,7 +158,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::{
-        algorithm::{KeyLimit, Limit, Scripted},
+        Quota,
+        algorithm::{Ending, KeyLimit, Limit, Scripted},
         clock::Timestamp,
     };
 
@@ -278,9 +211,9 @@ mod tests {
         let mut state = queue.fresh(Timestamp::from_micros(100));
         let now = Timestamp::from_micros(101);
         let [first, second] = [(); 2].map(|()| admit(&queue, &mut state, 100));
-        queue.withdraw(&mut state, &first, 1, now);
+        queue.end(&mut state, &first, Ending::Withdrawn { cost: 1 }, now);
         assert!(queue.judge(&state, 1, now) && !queue.judge(&state, 2, now));
-        queue.withdraw(&mut state, &second, 1, now);
+        queue.end(&mut state, &second, Ending::Withdrawn { cost: 1 }, now);
         assert!(queue.judge(&state, 2, now) && !queue.judge(&state, 3, now));
     }
 }

@@ -34,11 +34,6 @@ pub trait Limit: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IN_FLIGHT: bool = false;
 
-    /// Whether any of the limits is in [shadow](crate::algorithm::Shadow). Only then may it
-    /// [describe](Self::describe) no policy.
-    #[doc(hidden)]
-    const HAS_SHADOWS: bool = false;
-
     /// Calls `tell` with each policy.
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
 
@@ -58,25 +53,27 @@ pub trait Limit: Clone + Send + Sync + 'static {
         names.join(", ")
     }
 
-    /// Calls `tell` with what each policy that is not in shadow decided.
+    /// Calls `tell` with what each policy decided.
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
 
     /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
     /// with whether it would have refused the cost that the others admitted. It was not charged
     /// such a cost: its status is then that of a cost of 0.
-    fn shadows_of(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision, bool)) {}
+    #[inline]
+    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+        self.describe(snapshot, &mut |policy| {
+            if let Some(would_refuse) = policy.in_shadow() {
+                tell(policy, would_refuse);
+            }
+        });
+    }
 
-    /// The decision about the request: what all policies [decided](Self::describe), together.
+    /// The decision about the request: what all policies that are not in shadow
+    /// [decided](Self::describe), together.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));
         Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
-    }
-
-    /// The snapshot of an admission after its settlement has freed this many units.
-    #[doc(hidden)]
-    fn freed(&self, snapshot: &Self::Snapshot, _units: u32) -> Self::Snapshot {
-        snapshot.clone()
     }
 
     /// How long the admitted request must be delayed.
@@ -152,32 +149,39 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
         false
     }
 
-    /// Settles an admission that holds so many units: charges what was spent and frees the rest.
-    /// If the state no longer [has](Self::holds) them, nothing is freed, and only what was spent
-    /// beyond them is charged.
-    fn settle(
+    /// Ends an admission, whose snapshot this is. What the state no longer [has](Self::holds) is
+    /// not given back.
+    fn end(
         &self,
         _state: &mut Self::State,
         _admission: &Self::Snapshot,
-        _held_and_spent: (u32, u32),
+        _ending: Ending,
         _now: Timestamp,
     ) {
     }
+}
 
-    /// Gives back the place of a request that was in flight and has ended. If the state no longer
-    /// [has](Self::holds) it, nothing changes.
-    fn end(&self, _state: &mut Self::State, _admission: &Self::Snapshot, _now: Timestamp) {}
-
-    /// Gives back the turn of a request that was dropped while it was delayed, if that does not
-    /// release too many; `admission` is the snapshot of its admission.
-    fn withdraw(
-        &self,
-        _state: &mut Self::State,
-        _admission: &Self::Snapshot,
-        _cost: u32,
-        _now: Timestamp,
-    ) {
-    }
+/// How an admission ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is [settled](crate::algorithm::Settled): what was spent of the units that it holds is
+    /// charged and the rest is freed; what was spent beyond them is charged too. Units that are no
+    /// longer held, as it was too late or the key was reset, are neither charged nor freed.
+    Settled {
+        /// The units that it holds.
+        held: u32,
+        /// The units that were spent.
+        spent: u32,
+    },
+    /// Its request was [in flight](crate::algorithm::InFlight) and has ended: the place is given
+    /// back.
+    Over,
+    /// Its request was dropped while it waited in a queue, or before anybody knew of the admission:
+    /// it gives back what it took, if that does not release too many.
+    Withdrawn {
+        /// What it was charged.
+        cost: u32,
+    },
 }
 
 /// The keys of an [algorithm](crate::algorithm): one.
@@ -203,8 +207,9 @@ impl<A: Algorithm> Limit for A {
         self.policy().id()
     }
 
+    #[inline]
     fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::lazy(self.policy(), *snapshot).resolved());
+        tell(PolicyDecision::lazy(self.policy(), *snapshot));
     }
 
     #[inline]
@@ -265,7 +270,9 @@ impl<A: Algorithm> KeyLimit for A {
         Algorithm::step(self, state, cost, now)
     }
 
-    fn withdraw(&self, state: &mut A::State, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        Algorithm::withdraw(self, state, admission, cost, now);
+    fn end(&self, state: &mut A::State, admission: &LazyStatus, ending: Ending, now: Timestamp) {
+        if let Ending::Withdrawn { cost } = ending {
+            self.withdraw(state, admission, cost, now);
+        }
     }
 }

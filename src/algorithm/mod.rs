@@ -91,7 +91,7 @@ pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
-pub use limit::{KeyLimit, Limit};
+pub use limit::{Ending, KeyLimit, Limit};
 pub use min_interval::MinInterval;
 pub use per_request::PerRequest;
 pub(crate) use script::Member;

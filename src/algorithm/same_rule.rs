@@ -149,11 +149,6 @@ impl<T: SameAdditiveRule> Additive for T {
     }
 
     #[inline]
-    fn has_counted(&self, state: &Self::State) -> bool {
-        self.rule().has_counted(state)
-    }
-
-    #[inline]
     fn converted(&self, state: &Self::State, amount: u64) -> u64 {
         self.rule().converted(state, amount)
     }

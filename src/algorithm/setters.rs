@@ -1,8 +1,20 @@
 //! The setters that every algorithm has.
 
 /// Adds them to a type whose policy is in this field, and which is generic over a type of this
-/// name: one function cannot be a method of several types.
+/// name; and `settled` to one that is additive. (One function cannot be a method of several types.)
 macro_rules! setters {
+    (additive $rule:ident, $($policy:tt)+) => {
+        $crate::algorithm::setters::setters!($rule, $($policy)+);
+
+        impl $rule {
+            /// Holds each request's cost while it runs, and charges what it has spent: see
+            /// [`Settled`](crate::algorithm::Settled).
+            #[must_use]
+            pub const fn settled(self) -> $crate::algorithm::Settled<Self> {
+                $crate::algorithm::Settled::new(self)
+            }
+        }
+    };
     ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
         $crate::algorithm::setters::named!($rule $(where $Of)?, $($policy)+);
         $crate::algorithm::setters::named!(

@@ -32,11 +32,11 @@ use std::{cmp::max, mem, time::Duration};
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey,
-        script::matters_for_micros,
+        Additive, Algorithm, Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted,
+        limit::OneKey, script::matters_for_micros,
     },
     clock::Timestamp,
-    decision::{LazyStatus, PolicyDecision},
+    decision::{Counts, LazyStatus, PolicyDecision},
     error::ConfigError,
 };
 
@@ -147,8 +147,6 @@ pub struct SettledSnapshot {
     status: LazyStatus,
     /// 0 if nothing is held.
     generation_start_micros: u64,
-    /// The units that its settlement freed.
-    freed_units: u32,
 }
 
 impl SettledSnapshot {
@@ -157,7 +155,6 @@ impl SettledSnapshot {
         Self {
             status,
             generation_start_micros: if is_held { later.start_micros } else { 0 },
-            freed_units: 0,
         }
     }
 }
@@ -168,7 +165,6 @@ impl<A: Additive> Limit for Settled<A> {
 
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.rule.policy());
@@ -176,17 +172,7 @@ impl<A: Additive> Limit for Settled<A> {
 
     fn describe(&self, snapshot: &SettledSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
-        tell(match snapshot.freed_units {
-            0 => policy,
-            freed => policy.with_freed(freed.into()),
-        });
-    }
-
-    fn freed(&self, admission: &SettledSnapshot, units: u32) -> SettledSnapshot {
-        SettledSnapshot {
-            freed_units: units,
-            ..*admission
-        }
+        tell(policy.counting(Counts::HeldUnits));
     }
 }
 
@@ -254,13 +240,19 @@ impl<A: Additive> KeyLimit for Settled<A> {
         (state.generations.iter()).any(|held| held.is_named_by(admission))
     }
 
-    fn settle(
+    /// Of a request that was dropped before its turn nothing was spent.
+    fn end(
         &self,
         state: &mut Self::State,
         admission: &Self::Snapshot,
-        (held, spent): (u32, u32),
+        ending: Ending,
         now: Timestamp,
     ) {
+        let (held, spent) = match ending {
+            Ending::Settled { held, spent } => (held, spent),
+            Ending::Withdrawn { cost } => (cost, 0),
+            Ending::Over => return,
+        };
         self.bring_up_to(state, now);
         let mut generations = state.generations.iter_mut();
         let spent = match generations.find(|held| held.is_named_by(admission)) {
@@ -282,27 +274,10 @@ impl<A: Additive> KeyLimit for Settled<A> {
         self.rule.refund(&mut state.state, cost, now);
     }
 
-    /// Frees what is held for a request that was dropped before its turn: nothing was spent.
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
-        self.settle(state, admission, (cost, 0), now);
-    }
-
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        if !state.has_ended(now) {
-            return state.held() == 0 && self.rule.is_fresh(&state.state, now);
-        }
-        let mut small = SettledState {
-            state: self.rule.inherit(&state.state, now),
-            ..*state
-        };
-        self.spend_what_ended(&mut small, now);
-        small.held() == 0 && self.rule.is_fresh(&small.state, now)
+        self.with_ended_spent(state, now, |state| {
+            state.held() == 0 && self.rule.is_fresh(&state.state, now)
+        })
     }
 
     #[inline]
@@ -379,10 +354,8 @@ impl<A: Additive> Settled<A> {
     #[inline]
     fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         self.spend_what_ended(state, now);
-        if !self.rule.has_counted(&state.state) {
-            self.convert(state);
-            self.rule.debit_amount(&mut state.state, 0, now);
-        }
+        self.convert(state);
+        self.rule.debit_amount(&mut state.state, 0, now);
     }
 
     fn convert(&self, state: &mut SettledState<A::State>) {
@@ -497,19 +470,28 @@ impl<A: Additive> Settled<A> {
     ///
     /// The duration is shorter than a microsecond, or longer than 35 years.
     pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        match micros {
-            0 => Err(ConfigError::PeriodTooShort { period: duration }),
-            1..=MAX_HELD_AT_MOST_MICROS => Ok(Self {
-                held_at_most_micros: micros,
-                ..self
-            }),
-            _ => Err(ConfigError::PeriodTooLong {
-                period: duration,
-                max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
-            }),
-        }
+        let held_at_most_micros = held_at_most_micros(duration, 1)?;
+        Ok(Self {
+            held_at_most_micros,
+            ..self
+        })
     }
+}
+
+/// So long as something is held at most, if that is allowed.
+pub(super) fn held_at_most_micros(held_at_most: Duration, min: u64) -> Result<u64, ConfigError> {
+    let micros = u64::try_from(held_at_most.as_micros()).unwrap_or(u64::MAX);
+    if micros < min {
+        let min = Duration::from_micros(min);
+        return Err(ConfigError::HeldTooShort { held_at_most, min });
+    }
+    if micros > MAX_HELD_AT_MOST_MICROS {
+        return Err(ConfigError::PeriodTooLong {
+            period: held_at_most,
+            max: Duration::from_micros(MAX_HELD_AT_MOST_MICROS),
+        });
+    }
+    Ok(micros)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId, Script,
-        ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
+        Additive, Algorithm, Ending, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId,
+        Script, ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -97,7 +97,6 @@ impl<A: KeyLimit> Limit for Shadow<A> {
 
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
-    const HAS_SHADOWS: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         self.0.each_policy(tell);
@@ -108,19 +107,10 @@ impl<A: KeyLimit> Limit for Shadow<A> {
         self.0.policy_id()
     }
 
-    fn describe(&self, _snapshot: &Self::Snapshot, _tell: &mut dyn FnMut(PolicyDecision)) {}
-
-    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
         self.0.describe(&snapshot.snapshot, &mut |policy| {
-            tell(policy, snapshot.would_refuse);
+            tell(policy.of_shadow(snapshot.would_refuse));
         });
-    }
-
-    fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-        match admission.would_refuse {
-            true => admission.clone(),
-            false => ShadowSnapshot::of_charged(self.0.freed(&admission.snapshot, units)),
-        }
     }
 }
 
@@ -151,40 +141,21 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     }
 
     /// An admission that would have been refused holds nothing, and is charged nothing now.
-    fn settle(
+    fn end(
         &self,
         state: &mut Self::State,
         admission: &Self::Snapshot,
-        held_and_spent: (u32, u32),
+        ending: Ending,
         now: Timestamp,
     ) {
         if !admission.would_refuse {
             let admission = &admission.snapshot;
-            (self.0).settle(&mut state.state, admission, held_and_spent, now);
-        }
-    }
-
-    fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-        if !admission.would_refuse {
-            self.0.end(&mut state.state, &admission.snapshot, now);
+            self.0.end(&mut state.state, admission, ending, now);
         }
     }
 
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         self.0.refund(&mut state.state, cost, now);
-    }
-
-    fn withdraw(
-        &self,
-        state: &mut Self::State,
-        admission: &Self::Snapshot,
-        cost: u32,
-        now: Timestamp,
-    ) {
-        if !admission.would_refuse {
-            let admission = &admission.snapshot;
-            self.0.withdraw(&mut state.state, admission, cost, now);
-        }
     }
 
     #[inline]

@@ -56,7 +56,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct SlidingBuckets(Log);
 
-setters!(SlidingBuckets, 0.policy);
+setters!(additive SlidingBuckets, 0.policy);
 
 impl SameRule for SlidingBuckets {
     type Rule = Log;
@@ -123,13 +123,6 @@ impl SlidingBuckets {
 
     fn policy(algorithm: &str, quota: Quota, precision_micros: u64) -> Policy {
         Policy::of_window(algorithm, quota, &format!("-{}", Span(precision_micros)))
-    }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
     }
 }
 

@@ -52,7 +52,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct SlidingLog(Log);
 
-setters!(SlidingLog, 0.policy);
+setters!(additive SlidingLog, 0.policy);
 
 impl SameRule for SlidingLog {
     type Rule = Log;
@@ -85,13 +85,6 @@ impl SlidingLog {
         let period = quota.period_micros();
         let policy = Policy::of_window("sliding-log", quota, "");
         Log::new(policy, quota, 1, period).map(Self)
-    }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
     }
 }
 

@@ -163,7 +163,7 @@ impl TwoWindows {
     }
 }
 
-setters!(SlidingWindow, policy);
+setters!(additive SlidingWindow, policy);
 
 impl Algorithm for SlidingWindow {
     type State = TwoWindows;
@@ -273,13 +273,6 @@ impl SlidingWindow {
             policy: Policy::of_window("sliding-window", quota, ""),
             by: Weighing::new(units, period, tick_micros),
         })
-    }
-
-    /// Holds each request's cost while it runs, and charges what it has spent: see
-    /// [`Settled`](super::Settled).
-    #[must_use]
-    pub const fn settled(self) -> super::Settled<Self> {
-        super::Settled::new(self)
     }
 
     #[inline]

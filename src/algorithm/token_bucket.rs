@@ -1,12 +1,6 @@
 //! The token bucket. Its rule is in `debt_bucket.rs`: leaky bucket and GCRA are the same.
 
-use crate::{algorithm::debt_bucket::DebtBucket, error::ConfigError, quota::Quota};
-
-use super::{
-    described::{BURST, Described, Field, Given, QUOTA},
-    door::door,
-    setters::setters,
-};
+use super::{debt_bucket::DebtBucket, door::door};
 
 /// Admits a request if the bucket holds a token for each unit of its cost; refuses it otherwise.
 ///
@@ -55,61 +49,11 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct TokenBucket(DebtBucket);
 
-setters!(TokenBucket, 0.policy);
-door!(TokenBucket);
-
-impl TokenBucket {
-    /// A bucket that refills at this rate and holds as many tokens as the quota has units.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
-    #[track_caller]
-    pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// A bucket that refills at this rate and holds as many tokens as the quota has units.
-    ///
-    /// # Errors
-    ///
-    /// The quota is so large that no tick can count it exactly.
-    pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        DebtBucket::new("token-bucket", quota).map(Self)
-    }
-
-    /// How many tokens the bucket holds when it is full.
-    ///
-    /// # Panics
-    ///
-    /// Where [`try_burst`](Self::try_burst) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn burst(self, units: u64) -> Self {
-        self.try_burst(units)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// How many tokens the bucket holds when it is full.
-    ///
-    /// # Errors
-    ///
-    /// The burst is so large that no tick can count it exactly.
-    pub fn try_burst(self, units: u64) -> Result<Self, ConfigError> {
-        self.0.with_burst(units).map(Self)
-    }
-}
-
-impl Described for TokenBucket {
-    const NAME: &'static str = "token-bucket";
-
-    fn fields() -> Vec<Field> {
-        vec![QUOTA, BURST]
-    }
-
-    fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("quota", Self::try_new)?;
-        let rule = given.set(rule, "burst", Self::try_burst)?;
-        given.name(rule, Self::try_named)
-    }
-}
+door!(
+    TokenBucket,
+    "token-bucket",
+    "A bucket that refills at this rate and holds as many tokens as the quota has units.",
+    burst,
+    try_burst,
+    "How many tokens the bucket holds when it is full."
+);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
+    algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::PolicyDecision,
 };
@@ -17,7 +17,6 @@ macro_rules! tuple {
 
             const SETTLES: bool = false $(|| $member::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $member::IN_FLIGHT)+;
-            const HAS_SHADOWS: bool = false $(|| $member::HAS_SHADOWS)+;
 
             fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
                 $(self.$index.each_policy(tell);)+
@@ -25,20 +24,6 @@ macro_rules! tuple {
 
             fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
                 $(self.$index.describe(&snapshot.$index, tell);)+
-            }
-
-            fn shadows_of(
-                &self,
-                snapshot: &Self::Snapshot,
-                tell: &mut dyn FnMut(PolicyDecision, bool),
-            ) {
-                $(self.$index.shadows_of(&snapshot.$index, tell);)+
-            }
-
-            fn freed(&self, admission: &Self::Snapshot, units: u32) -> Self::Snapshot {
-                (
-                    $(self.$index.freed(&admission.$index, units)),+
-                )
             }
 
             #[inline]
@@ -74,18 +59,14 @@ macro_rules! tuple {
                 false $(|| self.$index.holds(&state.$index, &admission.$index))+
             }
 
-            fn settle(
+            fn end(
                 &self,
                 state: &mut Self::State,
                 admission: &Self::Snapshot,
-                (held, spent): (u32, u32),
+                ending: Ending,
                 now: Timestamp,
             ) {
-                $(self.$index.settle(&mut state.$index, &admission.$index, (held, spent), now);)+
-            }
-
-            fn end(&self, state: &mut Self::State, admission: &Self::Snapshot, now: Timestamp) {
-                $(self.$index.end(&mut state.$index, &admission.$index, now);)+
+                $(self.$index.end(&mut state.$index, &admission.$index, ending, now);)+
             }
 
             fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
@@ -120,16 +101,6 @@ macro_rules! tuple {
                 (
                     $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
-            }
-
-            fn withdraw(
-                &self,
-                state: &mut Self::State,
-                admission: &Self::Snapshot,
-                cost: u32,
-                now: Timestamp,
-            ) {
-                $(self.$index.withdraw(&mut state.$index, &admission.$index, cost, now);)+
             }
         }
 

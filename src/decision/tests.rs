@@ -41,10 +41,13 @@ fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
     }
 }
 
+#[cfg(feature = "layer")]
 #[test]
 fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there() {
-    let freed = |units| decided("a", 4, Judgement::Admitted).with_freed(units);
-    assert_eq!(freed(0), decided("a", 4, Judgement::Admitted));
+    let decided = || decided("a", 4, Judgement::Admitted);
+    assert_eq!(decided().with_freed(3), decided(), "nothing is held");
+    let freed = |units| decided().counting(Counts::HeldUnits).with_freed(units);
+    assert_eq!(freed(0), decided());
     let some = freed(5);
     assert_eq!(some.remaining(), 9);
     assert_eq!(some.replenished_after(), Duration::from_secs(2));

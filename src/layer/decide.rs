@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tower_service::Service;
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     choice::Choose,
     cost::Cost,
     decision::Decision,
@@ -183,8 +183,8 @@ where
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
         if let Ok(admission) = snapshot {
             let limit = self.limiter.algorithm().limit(&query.choice);
-            let cost = query.cost;
-            let withdrawn = Change::Withdraw { admission, cost };
+            let ending = Ending::Withdrawn { cost: query.cost };
+            let withdrawn = Change::End(admission, ending);
             drop(self.limiter.store().change(limit, &query.key, withdrawn));
         }
     }
@@ -214,7 +214,7 @@ where
         admitted.hold.is_some() || is_annotated
     }
 
-    fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, mut admitted: Self::Admitted) {
+    fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, admitted: Self::Admitted) {
         let limit = self.limiter.algorithm().limit(&admitted.choice);
         let Ok(response) = answer else {
             if let Some(end) = admitted.hold {
@@ -222,10 +222,10 @@ where
             }
             return;
         };
+        let mut freed = 0;
         if let Some(end) = admitted.hold {
             if let Some(spent) = self.options.settle.spent(response) {
-                let freed = end.hold().held().saturating_sub(spent);
-                admitted.snapshot = admitted.snapshot.map(|stored| limit.freed(&stored, freed));
+                freed = end.hold().held().saturating_sub(spent);
                 // Off the response's path: a store that hangs delays nothing.
                 drop(end.hold().settle(spent));
             }
@@ -235,6 +235,9 @@ where
         }
         if self.options.respond.annotates() && admitted.is_enforced {
             let mut decision = decision_of(limit, &admitted.snapshot);
+            if freed > 0 {
+                decision = decision.with_freed(freed);
+            }
             decision.resolve();
             // Callers do not see limits in shadow.
             if !decision.policies().is_empty() {

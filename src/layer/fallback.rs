@@ -66,11 +66,11 @@ where
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
+        let verdict = self.store().decide(limit, key, Ask::Charge(cost)).at_once();
         if !verdict.admitted && cost > 1 {
             let left = limit.decision_of(&verdict.snapshot).remaining();
             let left = u32::try_from(left).unwrap_or(u32::MAX).min(cost);
-            self.store().decide_now(limit, key, Ask::Charge(left));
+            self.store().decide(limit, key, Ask::Charge(left)).at_once();
         }
     }
 
@@ -78,7 +78,7 @@ where
         const { nothing_is_to_be_given_back::<C::Limit>() };
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide_now(limit, key, Ask::Charge(cost));
+        let verdict = self.store().decide(limit, key, Ask::Charge(cost)).at_once();
         let decision = limit.decision_of(&verdict.snapshot).degraded();
         Ok((Box::new(decision), limit.delay_of(&verdict.snapshot)))
     }

@@ -4,8 +4,8 @@ use std::{
     fmt,
     future::Future,
     marker::PhantomData,
-    pin::Pin,
-    task::{Context, Poll, ready},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker, ready},
     time::Instant,
 };
 
@@ -17,7 +17,7 @@ use crate::{
     error::StoreError,
     key::Key,
     observe::Observe,
-    store::{Answer, AsKey, ImmediateStore, Store, Verdict},
+    store::{ANSWERS_AT_ONCE, Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
 use super::{
@@ -103,7 +103,7 @@ where
     ///
     /// # Panics
     ///
-    /// If it was polled before.
+    /// If it was polled before, or the store is not what it says.
     ///
     /// # Example: a check in code that is not async
     ///
@@ -125,19 +125,11 @@ where
     where
         S: ImmediateStore<C::Limit, K>,
     {
-        assert!(matches!(self.state, State::NotAsked), "{POLLED_AGAIN}");
-        let (limiter, key) = (self.limiter, self.key);
-        let choice = limiter.algorithm.choose(&());
-        let limit = limiter.algorithm.limit(&choice);
-        let started = Self::start(limiter, &self.request);
-        let verdict = match self.request {
-            Request::Decide(ask) => Some(limiter.store.decide_now(limit, key, ask)),
-            Request::Change(change) => {
-                limiter.store.change_now(limit, key, change);
-                None
-            }
-        };
-        Self::tell((limiter, limit, key), &self.request, started, verdict)
+        let mut cx = Context::from_waker(Waker::noop());
+        match pin!(self).poll(&mut cx) {
+            Poll::Ready(Ok(told)) => told,
+            _ => panic!("{ANSWERS_AT_ONCE}"),
+        }
     }
 
     /// Starts to measure, if an observer is told of the call and wants it.

@@ -1,7 +1,7 @@
 //! What a call asks of the store, and what it brings the caller.
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     decision::Decision,
     hold::{EndsWhen, Hold},
     key::Key,
@@ -43,11 +43,8 @@ pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> 
     cost: u32,
 ) {
     if L::SETTLES && verdict.admitted && cost > 0 {
-        let settled = Change::Settle {
-            admission: &verdict.snapshot,
-            held: cost,
-            spent: cost,
-        };
+        let (held, spent) = (cost, cost);
+        let settled = Change::End(&verdict.snapshot, Ending::Settled { held, spent });
         drop(store.change(limit, key, settled));
     }
 }

@@ -5,7 +5,7 @@ use std::{any::type_name, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     choice::Choose,
     decision::Decision,
     error::{StoreError, StoreErrorKind},
@@ -143,7 +143,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             let store = (type_name::<S>(), self.store.buckets_id());
             Waiter::new((store, policies, key))
         };
-        let mut has_waited = waiter.first().await;
+        let (_turn, mut has_waited) = waiter.first().await;
         loop {
             let refused_for = {
                 let choice = self.algorithm.choose(&());
@@ -222,8 +222,8 @@ struct Turn<'a, L: Limit, S: Store<L, K>, K: Key> {
 impl<L: Limit, S: Store<L, K>, K: Key> Drop for Turn<'_, L, S, K> {
     fn drop(&mut self) {
         if !self.is_over {
-            let (admission, cost) = (self.admission, self.cost);
-            let withdrawn = Change::Withdraw { admission, cost };
+            let ending = Ending::Withdrawn { cost: self.cost };
+            let withdrawn = Change::End(self.admission, ending);
             drop(self.store.change(self.limit, &self.key, withdrawn));
         }
     }

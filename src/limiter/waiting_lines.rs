@@ -1,144 +1,132 @@
 //! Who waits for which bucket in this process, first come, first served.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     future::poll_fn,
     hash::{BuildHasher, Hash, RandomState},
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Waker},
+    mem::replace,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    task::Poll,
 };
+
+use tokio::sync;
 
 /// Where the lines are gone there is room for no more lines than this.
 const MIN_CAPACITY: usize = 64;
 
-/// All lines of the process. A bucket without a line takes no memory.
-static LINES: LazyLock<Mutex<WaitingLines>> = LazyLock::new(Mutex::default);
+/// A lock that is handed on in the order in which it was asked for, and how many ask for it or have
+/// it.
+type WaitingLine = (Arc<sync::Mutex<()>>, usize);
+
+/// All lines of the process, by the hash of the bucket: if two buckets ever have the same hash,
+/// they share a line. A bucket without a line takes no memory.
+static LINES: LazyLock<Mutex<HashMap<u64, WaitingLine>>> = LazyLock::new(Mutex::default);
 
 /// Not under the lock: to hash a key may be any code.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-#[derive(Default)]
-struct WaitingLines {
-    /// By the hash of the bucket: if two buckets ever have the same hash, they share a line.
-    lines: HashMap<u64, WaitingLine>,
-    next_number: u64,
-}
-
-/// The waiters for one bucket, in the order of their numbers, each with its waker.
-type WaitingLine = BTreeMap<u64, Option<Waker>>;
-
-/// A waiter in a line. Dropping it leaves the line, and wakes the waiter that is first then.
+/// A waiter in a line. Dropping it leaves the line.
 pub(super) struct Waiter {
-    line: u64,
-    number: u64,
+    bucket: u64,
+    line: Arc<sync::Mutex<()>>,
 }
 
-fn waiting_lines() -> MutexGuard<'static, WaitingLines> {
+fn waiting_lines() -> MutexGuard<'static, HashMap<u64, WaitingLine>> {
     // Nothing panics while the lock is held.
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Waiter {
-    /// Goes to the end of the line of this bucket.
+    /// In the line of this bucket.
     pub(super) fn new(bucket: impl Hash) -> Self {
-        let line = HASHER.hash_one(bucket);
+        let bucket = HASHER.hash_one(bucket);
         let mut all = waiting_lines();
-        let number = all.next_number;
-        all.next_number += 1;
-        all.lines.entry(line).or_default().insert(number, None);
-        Self { line, number }
+        let (line, waiters) = all.entry(bucket).or_default();
+        *waiters += 1;
+        let line = Arc::clone(line);
+        Self { bucket, line }
     }
 
-    /// Waits until it is the first, and says whether it was behind another before.
+    /// Goes to the end of the line and waits until it is the first, which it is for as long as it
+    /// keeps what this returns; and says whether it was behind another before.
     ///
-    /// It is polled once more then. The time of its caller may have run out with that of the one
+    /// Then it is polled once more. The time of its caller may have run out with that of the one
     /// before it: if so, it is dropped before it asks, and charges nothing.
-    pub(super) async fn first(&self) -> bool {
-        let (mut was_behind, mut is_polled_once_more) = (false, false);
-        poll_fn(|cx| {
-            let mut all = waiting_lines();
-            let Some(waker) = self.waker(&mut all) else {
-                if was_behind && !is_polled_once_more {
-                    is_polled_once_more = true;
-                    drop(all);
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                return Poll::Ready(was_behind);
-            };
-            was_behind = true;
-            let is_known = |known: &Waker| known.will_wake(cx.waker());
-            if !waker.as_ref().is_some_and(is_known) {
-                let old = waker.replace(cx.waker().clone());
-                // The last waker of a task may drop what the task holds: another waiter, say.
-                drop(all);
-                drop(old);
-            }
-            Poll::Pending
-        })
-        .await
-    }
-
-    /// Its waker, unless it is the first.
-    fn waker<'a>(&self, all: &'a mut WaitingLines) -> Option<&'a mut Option<Waker>> {
-        let line = all.lines.get_mut(&self.line)?;
-        match line.first_key_value() {
-            Some((first, _)) if *first == self.number => None,
-            _ => line.get_mut(&self.number),
+    pub(super) async fn first(&self) -> (sync::MutexGuard<'_, ()>, bool) {
+        if let Ok(first) = self.line.try_lock() {
+            return (first, false);
         }
+        let first = self.line.lock().await;
+        let mut is_polled_once_more = false;
+        poll_fn(|cx| match replace(&mut is_polled_once_more, true) {
+            true => Poll::Ready(()),
+            false => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
+        (first, true)
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut all = waiting_lines();
-        let Some(line) = all.lines.get_mut(&self.line) else {
-            return;
-        };
-        let was_first = line
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == self.number);
-        let own = line.remove(&self.number);
-        let next = line.first_entry().filter(|_| was_first);
-        let next = next.and_then(|mut next| next.get_mut().take());
-        if line.is_empty() {
-            all.lines.remove(&self.line);
-            // With room for four times as many, so that the table is seldom moved.
-            let room = MIN_CAPACITY.max(4 * all.lines.len());
-            all.lines.shrink_to(room);
-        }
-        drop(all);
-        drop(own);
-        // Without the lock: it may run any code.
-        if let Some(waker) = next {
-            waker.wake();
+        if let Some((_, waiters)) = all.get_mut(&self.bucket) {
+            *waiters -= 1;
+            if *waiters == 0 {
+                all.remove(&self.bucket);
+                // With room for four times as many, so that the table is seldom moved.
+                let room = MIN_CAPACITY.max(4 * all.len());
+                all.shrink_to(room);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{future::Future, pin::pin, task::Context};
+    use std::{
+        future::Future,
+        pin::Pin,
+        task::{Context, Waker},
+    };
 
     use super::*;
 
-    fn is_first(waiter: &Waiter) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        pin!(waiter.first()).poll(&mut cx).is_ready()
+    type Waiting<'a> = Pin<Box<dyn Future<Output = (sync::MutexGuard<'a, ()>, bool)> + 'a>>;
+
+    /// Whether it was behind another, and is the first now.
+    fn is_first<'a>(waiting: &mut Waiting<'a>) -> Option<(sync::MutexGuard<'a, ()>, bool)> {
+        match waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(first) => Some(first),
+            Poll::Pending => None,
+        }
     }
 
     #[test]
     fn whoever_leaves_makes_room_for_the_next_and_an_empty_line_is_forgotten() {
-        let [first, middle, last] = [(); 3].map(|()| Waiter::new("a line of this test alone"));
-        assert_eq!([&first, &middle, &last].map(is_first), [true, false, false]);
+        let waiters = [(); 3].map(|()| Waiter::new("a line of this test alone"));
+        let line = waiters[0].bucket;
+        let is_kept = || waiting_lines().contains_key(&line);
+        let [mut first, mut middle, mut last] = waiters
+            .each_ref()
+            .map(|waiter| -> Waiting<'_> { Box::pin(waiter.first()) });
+        let (turn, was_behind) = is_first(&mut first).unwrap();
+        assert!(!was_behind);
+        assert!(is_first(&mut middle).is_none() && is_first(&mut last).is_none());
         drop(middle);
-        assert!(!is_first(&last));
-        drop(first);
-        assert!(is_first(&last));
-        let line = last.line;
-        let is_kept = || waiting_lines().lines.contains_key(&line);
+        assert!(is_first(&mut last).is_none());
+        drop(turn);
+        assert!(is_first(&mut last).is_none(), "it is polled once more");
+        assert!(is_first(&mut last).unwrap().1);
         assert!(is_kept());
-        drop(last);
+        drop((first, last));
+        drop(waiters);
         assert!(!is_kept());
     }
 
@@ -146,7 +134,7 @@ mod tests {
     fn lines_that_are_gone_leave_no_room_behind() {
         let waiters = (0..100_000).map(|number| Waiter::new(("many", number)));
         drop(waiters.collect::<Vec<_>>());
-        let most = waiting_lines().lines.capacity();
+        let most = waiting_lines().capacity();
         assert!(most <= 4 * MIN_CAPACITY, "room for {most}");
     }
 }

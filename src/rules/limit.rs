@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        KeyLimit, Limit, Policy, PolicyId,
+        Ending, KeyLimit, Limit, Policy, PolicyId,
         limit::OneKey,
         shadow::{ShadowSnapshot, ShadowState},
     },
@@ -83,7 +83,6 @@ impl Limit for RuleLimit {
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.algorithm.policy());
@@ -95,15 +94,11 @@ impl Limit for RuleLimit {
     }
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        if !self.in_shadow {
-            tell(self.decided(snapshot).resolved());
-        }
-    }
-
-    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
-        if self.in_shadow {
-            tell(self.decided(snapshot).resolved(), snapshot.would_refuse);
-        }
+        let policy = self.decided(snapshot);
+        tell(match self.in_shadow {
+            true => policy.of_shadow(snapshot.would_refuse),
+            false => policy,
+        });
     }
 
     #[inline]
@@ -207,16 +202,16 @@ impl KeyLimit for RuleLimit {
         (admitted, ShadowSnapshot::of_charged(snapshot))
     }
 
-    fn withdraw(
+    fn end(
         &self,
         of: &mut Self::State,
         admission: &Self::Snapshot,
-        cost: u32,
+        ending: Ending,
         now: Timestamp,
     ) {
         if !admission.would_refuse {
             with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
-                rule.withdraw(state, &admission.snapshot, cost, now);
+                rule.end(state, &admission.snapshot, ending, now);
             });
         }
     }
@@ -260,7 +255,6 @@ impl Limit for RuleLimits {
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(&Policy::new("rules", &[], Duration::ZERO));
@@ -282,12 +276,6 @@ impl Limit for RuleLimits {
         let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));
         Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
-    }
-
-    fn shadows_of(&self, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
-        for (limit, snapshot) in snapshot.each() {
-            limit.shadows_of(snapshot, tell);
-        }
     }
 
     #[inline]

@@ -2,7 +2,9 @@
 
 use crate::{algorithm::Limit, key::Key};
 
-use super::{AsKey, Ask, Change, Store, Verdict};
+use super::Store;
+
+pub(crate) const ANSWERS_AT_ONCE: &str = "an `ImmediateStore` answers at once, and never fails";
 
 /// A store that answers every call at once and never fails, as
 /// [`LocalStore`](crate::store::LocalStore) does: so `limiter.check("bob").now()` is a plain
@@ -14,7 +16,7 @@ use super::{AsKey, Ask, Change, Store, Verdict};
 /// use std::{future::Pending, sync::{Arc, Mutex}};
 /// use tollgate::algorithm::{FixedWindow, KeyLimit, Limit};
 /// use tollgate::clock::{Clock, SystemClock};
-/// use tollgate::store::{Answer, Ask, AsKey, Change, Decided, ImmediateStore, Store, Verdict, Written};
+/// use tollgate::store::{Answer, Ask, AsKey, Change, Decided, ImmediateStore, Store, Written};
 /// use tollgate::{Quota, RateLimiter};
 ///
 /// type Snapshot = <FixedWindow as Limit>::Snapshot;
@@ -26,27 +28,6 @@ use super::{AsKey, Ask, Change, Store, Verdict};
 ///     clock: SystemClock,
 /// }
 ///
-/// impl ImmediateStore<FixedWindow, ()> for OneBucket {
-///     fn decide_now<Q: AsKey<()> + ?Sized>(
-///         &self,
-///         limit: &FixedWindow,
-///         _key: &Q,
-///         ask: Ask,
-///     ) -> Verdict<Snapshot> {
-///         let mut state = self.state.lock().unwrap();
-///         ask.decide(limit, &mut state, self.clock.now())
-///     }
-///     fn change_now<Q: AsKey<()> + ?Sized>(
-///         &self,
-///         limit: &FixedWindow,
-///         _key: &Q,
-///         change: Change<'_, Snapshot>,
-///     ) {
-///         let mut state = self.state.lock().unwrap();
-///         change.apply(limit, &mut state, self.clock.now());
-///     }
-/// }
-///
 /// impl Store<FixedWindow, ()> for OneBucket {
 ///     // There is never a future.
 ///     type Deciding = Pending<Decided<FixedWindow>>;
@@ -55,21 +36,25 @@ use super::{AsKey, Ask, Change, Store, Verdict};
 ///     fn decide<Q: AsKey<()> + ?Sized>(
 ///         &self,
 ///         limit: &FixedWindow,
-///         key: &Q,
+///         _key: &Q,
 ///         ask: Ask,
 ///     ) -> Answer<Decided<FixedWindow>, Self::Deciding> {
-///         Answer::Now(Ok(self.decide_now(limit, key, ask)))
+///         let mut state = self.state.lock().unwrap();
+///         Answer::Now(Ok(ask.decide(limit, &mut state, self.clock.now())))
 ///     }
 ///     fn change<Q: AsKey<()> + ?Sized>(
 ///         &self,
 ///         limit: &FixedWindow,
-///         key: &Q,
+///         _key: &Q,
 ///         change: Change<'_, Snapshot>,
 ///     ) -> Answer<Written, Self::Writing> {
-///         self.change_now(limit, key, change);
+///         let mut state = self.state.lock().unwrap();
+///         change.apply(limit, &mut state, self.clock.now());
 ///         Answer::Now(Ok(()))
 ///     }
 /// }
+///
+/// impl ImmediateStore<FixedWindow, ()> for OneBucket {}
 ///
 /// let limit = FixedWindow::new(Quota::per_day(2)).from_first_request();
 /// let clock = SystemClock::new();
@@ -85,24 +70,13 @@ use super::{AsKey, Ask, Change, Store, Verdict};
 ///
 /// # What an implementor must do
 ///
-/// Do what [`Store`] asks for, and give the same answers by both traits: the methods of `Store`
-/// return `Answer::Now(Ok(..))` with the answers of this one. A store that may have no answer,
-/// because it is full, say, should not implement it.
+/// Do what [`Store`] asks for, and always answer `Answer::Now(Ok(..))`: with another answer
+/// `.now()` panics. A store that may have no answer, because it is full, say, should not implement
+/// it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not answer at once",
     label = "there is no `.now()` over this store",
     note = "`.await` the call: its answer is still to come. `.now()` is for stores in memory, as `tollgate::store::LocalStore`",
     note = "a store of your own that never waits and never fails may implement `tollgate::store::ImmediateStore<{A}, {K}>`"
 )]
-pub trait ImmediateStore<A: Limit, K: Key>: Store<A, K> {
-    /// See [`Store::decide`].
-    fn decide_now<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &A,
-        key: &Q,
-        ask: Ask,
-    ) -> Verdict<A::Snapshot>;
-
-    /// See [`Store::change`].
-    fn change_now<Q: AsKey<K> + ?Sized>(&self, limit: &A, key: &Q, change: Change<'_, A::Snapshot>);
-}
+pub trait ImmediateStore<A: Limit, K: Key>: Store<A, K> {}

@@ -11,8 +11,7 @@
 use std::{future::Future, hash::Hash};
 
 use crate::{
-    algorithm::KeyLimit,
-    algorithm::Limit,
+    algorithm::{Ending, KeyLimit, Limit},
     clock::Timestamp,
     error::{StoreError, StoreErrorKind},
     key::Key,
@@ -28,6 +27,7 @@ pub mod local;
 pub mod redis;
 
 pub use either::EitherStore;
+pub(crate) use immediate::ANSWERS_AT_ONCE;
 pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
 pub use local::{LocalStore, LocalStoreBuilder};
@@ -89,28 +89,9 @@ pub enum Change<'a, S> {
     Refund(u32),
     /// Units are charged whether they fit or not; the next requests wait for what does not.
     Debit(u32),
-    /// An admission is [settled](crate::algorithm::Settled): `spent` of the units that it holds
-    /// are charged and the rest is freed; what was spent beyond them is charged too. What is no
-    /// longer held, as it was too late or the key was reset, frees nothing.
-    Settle {
-        /// The snapshot of the admission.
-        admission: &'a S,
-        /// The units that it holds.
-        held: u32,
-        /// The units that were spent.
-        spent: u32,
-    },
-    /// A request that was [in flight](crate::algorithm::InFlight) has ended, and gives the place of
-    /// its admission back.
-    End(&'a S),
-    /// A request was dropped while it waited in a queue, or before anybody knew of its admission:
-    /// it gives back what it took. A store that cannot do it at once may do it later or not at all.
-    Withdraw {
-        /// The snapshot of the admission.
-        admission: &'a S,
-        /// What it was charged.
-        cost: u32,
-    },
+    /// The admission with this snapshot ends. A store that cannot
+    /// [withdraw](Ending::Withdrawn) it at once may do so later or not at all.
+    End(&'a S, Ending),
     /// The key is forgotten: its next call starts from a fresh state.
     Reset,
 }
@@ -131,9 +112,9 @@ impl<'a, S> Change<'a, S> {
         let what = match self {
             Self::Refund(_) => "refunds",
             Self::Debit(_) => "debits",
-            Self::Settle { .. } => "settlements",
-            Self::End(_) => "ends of requests",
-            Self::Withdraw { .. } => "withdrawals",
+            Self::End(_, Ending::Settled { .. }) => "settlements",
+            Self::End(_, Ending::Over) => "ends of requests",
+            Self::End(_, Ending::Withdrawn { .. }) => "withdrawals",
             Self::Reset => "resets",
         };
         let message = format!("this store does not support {what}");
@@ -146,13 +127,7 @@ impl<'a, S> Change<'a, S> {
             Self::Refund(0) | Self::Debit(0) => {}
             Self::Refund(cost) => limit.refund(state, cost, now),
             Self::Debit(units) => limit.debit(state, units.into(), now),
-            Self::Settle {
-                admission,
-                held,
-                spent,
-            } => limit.settle(state, admission, (held, spent), now),
-            Self::End(admission) => limit.end(state, admission, now),
-            Self::Withdraw { admission, cost } => limit.withdraw(state, admission, cost, now),
+            Self::End(admission, ending) => limit.end(state, admission, ending, now),
             Self::Reset => *state = limit.fresh(now),
         }
     }
@@ -163,20 +138,7 @@ impl<'a, S> Change<'a, S> {
         Some(match self {
             Self::Refund(cost) => Change::Refund(cost),
             Self::Debit(units) => Change::Debit(units),
-            Self::Settle {
-                admission,
-                held,
-                spent,
-            } => Change::Settle {
-                admission: part(admission)?,
-                held,
-                spent,
-            },
-            Self::End(admission) => Change::End(part(admission)?),
-            Self::Withdraw { admission, cost } => Change::Withdraw {
-                admission: part(admission)?,
-                cost,
-            },
+            Self::End(admission, ending) => Change::End(part(admission)?, ending),
             Self::Reset => Change::Reset,
         })
     }
@@ -214,6 +176,17 @@ impl<T, F: Future<Output = T>> Answer<T, F> {
         match self {
             Self::Now(answer) => answer,
             Self::Later(future) => future.await,
+        }
+    }
+}
+
+impl<T, F> Answer<Result<T, StoreError>, F> {
+    /// The answer of an [`ImmediateStore`].
+    #[cfg(feature = "layer")]
+    pub(crate) fn at_once(self) -> T {
+        match self {
+            Self::Now(Ok(answer)) => answer,
+            _ => panic!("{ANSWERS_AT_ONCE}"),
         }
     }
 }

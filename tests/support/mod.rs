@@ -16,7 +16,7 @@ use std::{
 
 use tollgate::{
     StoreError, StoreErrorKind,
-    algorithm::KeyLimit,
+    algorithm::{Ending, KeyLimit},
     key::Key,
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
@@ -67,7 +67,7 @@ where
         let answer = self.0.change(algorithm, key, change);
         match change {
             // Nobody waits for it.
-            Change::Withdraw { .. } => Answer::Now(Ok(())),
+            Change::End(_, Ending::Withdrawn { .. }) => Answer::Now(Ok(())),
             _ => Answer::Later(later(answer)),
         }
     }

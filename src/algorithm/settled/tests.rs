@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{SlidingLog, TokenBucket},
+    algorithm::{Ending, SlidingLog, TokenBucket},
 };
 
 use super::*;
@@ -38,7 +38,7 @@ fn units_are_held_for_a_microsecond_to_35_years() {
     let held_at_most = |duration| log(1).try_held_at_most(duration);
     let micros = Duration::from_micros;
     let too_short = held_at_most(Duration::from_nanos(999)).unwrap_err();
-    assert!(matches!(too_short, ConfigError::PeriodTooShort { .. }));
+    assert!(matches!(too_short, ConfigError::HeldTooShort { .. }));
     assert!(held_at_most(micros(1)).is_ok());
     assert!(held_at_most(micros(MAX_HELD_AT_MOST_MICROS)).is_ok());
     for long in [micros(MAX_HELD_AT_MOST_MICROS + 1), Duration::MAX] {
@@ -52,12 +52,18 @@ fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
     let log = log(100);
     let mut state = log.fresh(at(10_000));
     let receipt = hold(&log, &mut state, 4, 10_000);
-    log.withdraw(&mut state, &receipt, 4, at(10_050));
+    log.end(
+        &mut state,
+        &receipt,
+        Ending::Withdrawn { cost: 4 },
+        at(10_050),
+    );
     assert_eq!(held_and_left(&log, &state, 10_050), (0, 10));
     // A settlement of nothing is no admission either: the rule is as it was.
     let mut state = log.fresh(at(9_000));
     let receipt = hold(&log, &mut state, 4, 10_000);
-    log.settle(&mut state, &receipt, (4, 0), at(10_000));
+    let of_nothing = Ending::Settled { held: 4, spent: 0 };
+    log.end(&mut state, &receipt, of_nothing, at(10_000));
     assert!(log.is_fresh(&state, at(9_500)));
 }
 
@@ -80,7 +86,8 @@ fn a_state_is_fresh_once_nothing_is_held_and_what_was_spent_is_over() {
         is_fresh(&state, [10_350, 10_354, 10_355, 11_000]),
         [false, false, true, true]
     );
-    rule.settle(&mut state, &first, (5, 2), at(10_160));
+    let ending = Ending::Settled { held: 5, spent: 2 };
+    rule.end(&mut state, &first, ending, at(10_160));
     assert_eq!(
         is_fresh(&state, [10_162, 10_350, 10_354, 10_355]),
         [false, false, false, true]
@@ -88,7 +95,7 @@ fn a_state_is_fresh_once_nothing_is_held_and_what_was_spent_is_over() {
 
     let mut state = rule.fresh(at(10_000));
     let (_, only) = rule.step(&mut state, 5, at(10_000));
-    rule.settle(&mut state, &only, (5, 2), at(10_010));
+    rule.end(&mut state, &only, ending, at(10_010));
     assert_eq!(
         is_fresh(&state, [10_010, 10_011, 10_012, 10_013]),
         [false, false, true, true]

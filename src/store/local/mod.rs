@@ -41,7 +41,7 @@ use crate::{
     clock::{Clock, SystemClock},
     error::ConfigError,
     key::Key,
-    store::{Answer, AsKey, Ask, Change, Decided, ImmediateStore, Store, Verdict, Written},
+    store::{Answer, AsKey, Ask, Change, Decided, ImmediateStore, Store, Written},
 };
 
 use self::buckets::Tables;
@@ -232,25 +232,6 @@ where
     K: Key,
     C: Clock,
 {
-    // Inlined always, as is what it calls: see `Table::decide_known`.
-    #[inline(always)]
-    fn decide_now<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &A,
-        key: &Q,
-        ask: Ask,
-    ) -> Verdict<A::Snapshot> {
-        limit.decide_in(&self.tables, key, ask, &self.clock)
-    }
-
-    fn change_now<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &A,
-        key: &Q,
-        change: Change<'_, A::Snapshot>,
-    ) {
-        limit.change_in(&self.tables, key, change, &self.clock);
-    }
 }
 
 impl<A, K, C> Store<A, K> for LocalStore<A, K, C>
@@ -262,6 +243,7 @@ where
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;
 
+    // Inlined always, as is what it calls: see `Table::decide_known`.
     #[inline(always)]
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
@@ -269,7 +251,7 @@ where
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        Answer::Now(Ok(self.decide_now(limit, key, ask)))
+        Answer::Now(Ok(limit.decide_in(&self.tables, key, ask, &self.clock)))
     }
 
     fn change<Q: AsKey<K> + ?Sized>(
@@ -278,7 +260,7 @@ where
         key: &Q,
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        self.change_now(limit, key, change);
+        limit.change_in(&self.tables, key, change, &self.clock);
         Answer::Now(Ok(()))
     }
 

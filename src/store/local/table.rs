@@ -5,7 +5,7 @@ use std::mem::replace;
 use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::KeyLimit,
+    algorithm::{Ending, KeyLimit},
     clock::{Clock, Timestamp},
     key::Key,
     store::{AsKey, Ask, Change, Verdict},
@@ -23,13 +23,8 @@ pub(super) struct Table<K, S> {
     pub(super) overflow: Overflow<S>,
 }
 
-/// A key without an entry: the shard that it would be in, its hash, and when the shard was looked
-/// at.
-pub(super) struct Unknown<'a, K, S> {
-    pub(super) shard: MutexGuard<'a, Shard<K, S>>,
-    pub(super) hash: u64,
-    pub(super) at: Timestamp,
-}
+/// The shard in which a key has no entry, the key's hash, and when that was seen.
+type Unknown<'a, K, S> = (MutexGuard<'a, Shard<K, S>>, u64, Timestamp);
 
 impl<K, S> Table<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
@@ -49,18 +44,19 @@ impl<K: Key, S> Table<K, S> {
         ask: Ask,
         clock: &impl Clock,
     ) -> Verdict<A::Snapshot> {
-        let Ask::Charge(cost) = ask else {
-            return self.look(limit, key, ask, &|| clock.now());
+        let unknown = match ask {
+            Ask::Charge(cost) => match self.decide_known(limit, key, cost, clock) {
+                Ok(verdict) => return verdict,
+                Err(unknown) => Some(unknown),
+            },
+            Ask::Look(_) => None,
         };
-        match self.decide_known(limit, key, cost, clock) {
-            Ok(verdict) => verdict,
-            Err(unknown) => self.decide_new(unknown, limit, key, (cost, clock)),
-        }
+        self.decide_slowly(unknown, limit, key, ask, &|| clock.now())
     }
 
-    /// Decides about a key that has an entry; one without is for [`decide_new`](Self::decide_new).
+    /// Decides about a key that has an entry.
     ///
-    /// They are two so that this verdict can stay in registers: as one function that answers for
+    /// [`decide_slowly`](Self::decide_slowly) could, too. They are two so that this verdict can stay in registers: as one function that answers for
     /// both, a decision takes a tenth longer (bench `decision`).
     ///
     /// Inlined always, as is what calls it: else the verdict goes through memory, written in halves
@@ -81,8 +77,7 @@ impl<K: Key, S> Table<K, S> {
         let now = clock.now();
         let read = move |state: &S| limit.is_fresh(state, now);
         let Some(state) = shard.entries.find_mut_to_decide(hash, is(key), read) else {
-            let at = now;
-            return Err(Unknown { shard, hash, at });
+            return Err((shard, hash, now));
         };
         let (admitted, snapshot) = limit.step(state, cost, now);
         let verdict = Verdict { admitted, snapshot };
@@ -93,42 +88,29 @@ impl<K: Key, S> Table<K, S> {
         Ok(verdict)
     }
 
-    /// Decides about a key that has no entry; it gets one if it is charged and there is room.
+    /// Decides about a key that has no entry, which gets one if it is charged and there is room; or
+    /// looks.
     #[cold]
-    fn decide_new<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn decide_slowly<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
-        unknown: Unknown<'_, K, S>,
-        limit: &A,
-        key: &Q,
-        (cost, clock): (u32, &impl Clock),
-    ) -> Verdict<A::Snapshot> {
-        let mut drops = DeferredDrops::new();
-        let now = || clock.now();
-        let mut place = self.place_of_unknown(unknown, limit, key, (Some(cost), &now), &mut drops);
-        let verdict = Ask::Charge(cost).decide(limit, place.state(), now());
-        let is_charged = verdict.admitted && cost > 0;
-        // Another call may have given the key an entry meanwhile.
-        if place.leave(&self.overflow, is_charged, &mut drops) {
-            self.shards.sweep_next(limit, now());
-        }
-        self.overflow.warn_once_if_used();
-        verdict
-    }
-
-    /// What would be decided. Nothing is changed.
-    fn look<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
-        &self,
+        unknown: Option<Unknown<'_, K, S>>,
         limit: &A,
         key: &Q,
         ask: Ask,
         now: Now<'_>,
     ) -> Verdict<A::Snapshot> {
         let mut drops = DeferredDrops::new();
-        let mut place = self.place_of(limit, key, (Some(0), now), &mut drops);
+        let charge = (Some(ask.charge()), now);
+        let mut place = match unknown {
+            Some(unknown) => self.place_of_unknown(unknown, limit, key, charge, &mut drops),
+            None => self.place_of(limit, key, charge, &mut drops),
+        };
         let verdict = ask.decide(limit, place.state(), now());
-        if place.leave(&self.overflow, false, &mut drops) {
+        let is_charged = verdict.admitted && ask.charge() > 0;
+        if place.leave(&self.overflow, is_charged, &mut drops) {
             self.shards.sweep_next(limit, now());
         }
+        self.overflow.warn_once_if_used();
         verdict
     }
 
@@ -158,24 +140,20 @@ impl<K: Key, S> Table<K, S> {
                     change.apply(limit, state, now());
                 }
             }
-            Change::Settle {
-                admission,
-                held,
-                spent,
-            } => {
-                let mut settle = |state: &mut S, is_shared: bool| {
-                    let spent = charged(state, is_shared, held, spent);
-                    limit.settle(state, admission, (held, spent), now());
+            Change::End(admission, ending) => {
+                let mut end = |state: &mut S, is_shared: bool| {
+                    let mut ending = ending;
+                    if let Ending::Settled { held, spent } = &mut ending {
+                        *spent = charged(state, is_shared, *held, *spent);
+                    }
+                    limit.end(state, admission, ending, now());
                 };
-                let is_settled = self.where_it_lies(limit, key, admission, &mut settle);
-                if !is_settled && spent > held {
-                    self.debit(limit, key, (now, drops), settle);
+                if !self.where_it_lies(limit, key, admission, &mut end)
+                    && let Ending::Settled { held, spent } = ending
+                    && spent > held
+                {
+                    self.debit(limit, key, (now, drops), end);
                 }
-            }
-            Change::End(admission) | Change::Withdraw { admission, .. } => {
-                self.where_it_lies(limit, key, admission, &mut |state, _| {
-                    change.apply(limit, state, now());
-                });
             }
             Change::Reset => self.reset(limit, key, drops),
         }
@@ -259,26 +237,19 @@ impl<K: Key, S> Table<K, S> {
     ) -> Place<'a, K, S> {
         let hash = self.shards.hash(key);
         entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
-            let at = now();
-            let unknown = Unknown { shard, hash, at };
-            self.place_of_unknown(unknown, limit, key, (cost, now), drops)
+            self.place_of_unknown((shard, hash, now()), limit, key, (cost, now), drops)
         })
     }
 
     #[inline]
     fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
-        unknown: Unknown<'a, K, S>,
+        (mut shard, hash, at): Unknown<'a, K, S>,
         limit: &A,
         key: &Q,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Place<'a, K, S> {
-        let Unknown {
-            mut shard,
-            hash,
-            at,
-        } = unknown;
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {

@@ -60,6 +60,7 @@ use std::{
 };
 
 use crate::{
+    algorithm::Ending,
     clock::Timestamp,
     key::{DigestKey, Key},
     store::{Answer, AsKey, Ask, Change, Decided, Store, Written},
@@ -298,7 +299,7 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         };
         let (store, limit, key) = (self.clone(), limit.clone(), key.to_owned());
         Answer::Later(in_flight::delivered::<A>(decided, move |admission| {
-            let withdrawn = Change::Withdraw { admission, cost };
+            let withdrawn = Change::End(admission, Ending::Withdrawn { cost });
             drop(store.change(&limit, &key, withdrawn));
         }))
     }

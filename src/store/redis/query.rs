@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
+    algorithm::Ending,
     error::StoreError,
     key::Key,
     store::{Ask, Change, Decided, Verdict, Written},
@@ -129,13 +130,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 self.written(Units::Refund(cost), has_refunds)
             }
             Change::Debit(units) => self.written(Units::Debit(units), |_| true),
-            Change::Settle {
-                admission,
-                held,
-                spent,
-            } => all_of(self.settlements(admission, (held, spent, false))),
-            Change::End(admission) => all_of(self.ends(admission)),
-            Change::Withdraw { admission, cost } => {
+            Change::End(admission, Ending::Settled { held, spent }) => {
+                all_of(self.settlements(admission, (held, spent, false)))
+            }
+            Change::End(admission, Ending::Over) => all_of(self.ends(admission)),
+            Change::End(admission, Ending::Withdrawn { cost }) => {
                 let mut sent = self.ends(admission);
                 sent.extend(self.settlements(admission, (cost, 0, true)));
                 all_of(sent)

@@ -6,7 +6,7 @@ use std::{
     fmt::{self, Debug},
 };
 
-use tollgate::algorithm::KeyLimit;
+use tollgate::algorithm::{Ending, KeyLimit};
 
 use crate::{model::Counts, subject::instant};
 
@@ -268,12 +268,9 @@ fn refund<A: KeyLimit>(
 fn withdraw<A: KeyLimit>(rule: &A, node: &Node<A>, index: usize, now: u64) -> Node<A> {
     let mut next = node.clone();
     let dropped = next.waiting.remove(index);
-    rule.withdraw(
-        &mut next.state,
-        &dropped.admission,
-        dropped.cost,
-        instant(now.into()),
-    );
+    let ending = Ending::Withdrawn { cost: dropped.cost };
+    let at = instant(now.into());
+    rule.end(&mut next.state, &dropped.admission, ending, at);
     next.history.push(Event::Dropped(now, dropped.cost));
     next
 }

@@ -75,7 +75,6 @@ impl<A: KeyLimit> Limit for KnownAs<A> {
 
     const SETTLES: bool = false;
     const IN_FLIGHT: bool = false;
-    const HAS_SHADOWS: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         self.rule.each_policy(tell);

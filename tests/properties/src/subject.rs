@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::{
     Decision, PolicyDecision, RateLimiter, Timestamp,
-    algorithm::{KeyLimit, PolicyId, Scripted},
+    algorithm::{self, KeyLimit, PolicyId, Scripted},
     clock::ManualClock,
     store::{LocalStore, RedisStore},
 };
@@ -230,15 +230,17 @@ impl<A: Scripted> Bucket for Pure<A> {
         let (algorithm, state, now) = (&self.algorithm, &mut self.state, instant(now));
         let snapshot = admission.snapshot.downcast_ref();
         let snapshot: &A::Snapshot = snapshot.expect("an admission by the same algorithm");
-        match ending {
-            Ending::Withdrawn => algorithm.withdraw(state, snapshot, admission.cost, now),
+        let held = admission.cost;
+        let ending = match ending {
+            Ending::Withdrawn => algorithm::Ending::Withdrawn { cost: held },
             Ending::Settled(quarters) => {
                 let spent = u64::from(admission.cost) * u64::from(quarters) / 4;
                 let spent = u32::try_from(spent).unwrap_or(u32::MAX);
-                algorithm.settle(state, snapshot, (admission.cost, spent), now);
+                algorithm::Ending::Settled { held, spent }
             }
-            Ending::Over => algorithm.end(state, snapshot, now),
-        }
+            Ending::Over => algorithm::Ending::Over,
+        };
+        algorithm.end(state, snapshot, ending, now);
     }
 
     fn peek(&self, cost: u32, now: i128) -> Decision {

@@ -146,12 +146,9 @@ where
         }
         let receipt = self.receipts.remove(which % self.receipts.len());
         let spent = receipt.cost * quarters / 4;
-        (self.settled).settle(
-            &mut self.state,
-            &receipt.admission,
-            (receipt.cost, spent),
-            now,
-        );
+        let held = receipt.cost;
+        let ending = Ending::Settled { held, spent };
+        (self.settled).end(&mut self.state, &receipt.admission, ending, now);
         let generation = &mut self.generations[receipt.generation];
         let charged = match generation.has_ended {
             true => spent.saturating_sub(receipt.cost),

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use tollgate::{
     Quota, Timestamp,
     algorithm::{
-        Additive, FixedWindow, KeyLimit, Limit, Settled, SlidingBuckets, SlidingLog, SlidingWindow,
-        TokenBucket,
+        Additive, Ending, FixedWindow, KeyLimit, Limit, Settled, SlidingBuckets, SlidingLog,
+        SlidingWindow, TokenBucket,
     },
 };
 use tollgate_properties::for_all;
@@ -64,7 +64,8 @@ impl<A: Additive> Server<'_, A> {
     fn settle(&mut self, which: usize, spent: impl Fn(u32) -> u32) {
         let Open { admission, cost } = self.open.remove(which);
         let (now, spent) = (at(self.now), spent(cost));
-        (self.rule).settle(&mut self.state, &admission, (cost, spent), now);
+        let ending = Ending::Settled { held: cost, spent };
+        self.rule.end(&mut self.state, &admission, ending, now);
         self.spent += u64::from(spent);
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
     Quota, Timestamp,
-    algorithm::{KeyLimit, LeakyBucket, LeakyBucketQueue, TokenBucket},
+    algorithm::{Ending, KeyLimit, LeakyBucket, LeakyBucketQueue, TokenBucket},
 };
 use tollgate_properties::{
     for_all, formulas,
@@ -99,7 +99,7 @@ fn nobody_overtakes<A: KeyLimit>(
                 if waiting > 0 {
                     let (_, cost, admission) = turns.remove(turns.len() - 1 - which % waiting);
                     let now = Timestamp::from_micros(now);
-                    rule.withdraw(&mut state, &admission, cost, now);
+                    rule.end(&mut state, &admission, Ending::Withdrawn { cost }, now);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{
     Quota, RateLimiter, Timestamp,
-    algorithm::{FixedWindow, KeyLimit, LeakyBucket, Scripted, SlidingLog, TokenBucket},
+    algorithm::{Ending, FixedWindow, KeyLimit, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::{Ask, Change, LocalStore, RedisStore, Store},
 };
@@ -34,7 +34,7 @@ where
     let mut before = left().await;
     let mut all = vec![before.clone()];
     for admission in &admissions[1..] {
-        let withdrawn = Change::Withdraw { admission, cost: 3 };
+        let withdrawn = Change::End(admission, Ending::Withdrawn { cost: 3 });
         drop(store.change(&rule, &bob, withdrawn));
         let freed = async || Some(left().await).filter(|now| *now != before);
         before = until("units that are freed", freed).await;
@@ -91,7 +91,7 @@ async fn a_turn_in_shadow_is_given_back() {
     let charged = store.decide(&limits, "bob", Ask::Charge(3)).wait().await;
     let admission = &charged.unwrap().snapshot;
     let before = left().await;
-    let withdrawn = Change::Withdraw { admission, cost: 3 };
+    let withdrawn = Change::End(admission, Ending::Withdrawn { cost: 3 });
     drop(store.change(&limits, "bob", withdrawn));
     until("the turn", async || {
         (left().await == before + 3).then_some(())

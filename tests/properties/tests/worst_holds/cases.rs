@@ -123,7 +123,8 @@ impl<A: KeyLimit<State: Debug, Snapshot: Debug>> Node<A> {
         let receipt = next.receipts.remove(index);
         let (plan, cost) = (receipt.plan, receipt.cost);
         let (rule, counts) = (&plans[plan], counts && plan == COUNTED);
-        rule.settle(&mut next.state, &receipt.admission, (cost, spent), at(now));
+        let ending = Ending::Settled { held: cost, spent };
+        rule.end(&mut next.state, &receipt.admission, ending, at(now));
         let covered = if receipt.is_open { spent.min(cost) } else { 0 };
         let beyond = i64::from(spent.saturating_sub(cost));
         if counts && by == By::Settlement {

@@ -132,30 +132,20 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
                 if is_known || spent > held {
                     // The plan that held is the one that settles, whichever plan asks next.
                     let mut settled = start_of(plan);
-                    plan.settle(&mut settled, ours, (held, spent), now);
+                    plan.end(&mut settled, ours, Ending::Settled { held, spent }, now);
                     (state, is_known) = (settled, true);
                 }
-                let settled = Change::Settle {
-                    admission,
-                    held,
-                    spent,
-                };
+                let settled = Change::End(admission, Ending::Settled { held, spent });
                 change(plan, settled);
             }
             Ask::End(_) if receipts.is_empty() => {}
             Ask::End(which) => {
                 let (plan, ours, theirs, held) = receipts.remove(which % receipts.len());
                 let plan = &plans[plan];
-                plan.settle(&mut state, &ours, (held, 0), now);
-                plan.end(&mut state, &ours, now);
-                let admission = &theirs;
-                let settled = Change::Settle {
-                    admission,
-                    held,
-                    spent: 0,
-                };
-                change(plan, settled);
-                change(plan, Change::End(admission));
+                for ending in [Ending::Settled { held, spent: 0 }, Ending::Over] {
+                    plan.end(&mut state, &ours, ending, now);
+                    change(plan, Change::End(&theirs, ending));
+                }
             }
             Ask::Debit(units) => {
                 if units > 0 {
@@ -179,7 +169,7 @@ pub(crate) fn is_the_pure_rules<A: Scripted>(
     }
     // With this nothing is renewed any more.
     for (plan, _, theirs, _) in &receipts {
-        change(&plans[*plan], Change::End(theirs));
+        change(&plans[*plan], Change::End(theirs, Ending::Over));
     }
     Ok(())
 }
@@ -342,16 +332,9 @@ fn is_one_state<H: Scripted, P: Scripted>(
             (Ask::Settle(which, quarters), _) if !receipts.is_empty() => {
                 let (ours, admission, held) = receipts.remove(which % receipts.len());
                 let spent = (u64::from(held) * u64::from(quarters)).div_ceil(4) as u32;
-                holds.settle(&mut state, &ours, (held, spent), at);
-                let admission = &admission;
-                change!(
-                    &holds,
-                    Change::Settle {
-                        admission,
-                        held,
-                        spent
-                    }
-                );
+                let ending = Ending::Settled { held, spent };
+                holds.end(&mut state, &ours, ending, at);
+                change!(&holds, Change::End(&admission, ending));
             }
             (Ask::Debit(units), plan) if units > 0 && units < u32::MAX => {
                 KeyLimit::debit(&holds, &mut state, units.into(), at);
@@ -563,11 +546,7 @@ fn a_state_that_somebody_has_changed_is_an_error_or_decided_within_bounds() {
                     &store,
                     &rule,
                     &key,
-                    Change::Settle {
-                        admission: receipt,
-                        held: 1,
-                        spent,
-                    },
+                    Change::End(receipt, Ending::Settled { held: 1, spent }),
                 )
                 .wait()
                 .await

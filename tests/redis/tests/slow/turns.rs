@@ -9,7 +9,7 @@ use fastrand::Rng;
 use fred::prelude::Config;
 use tollgate::{
     Quota, Timestamp,
-    algorithm::{Limit, TokenBucket, WaitAtMost},
+    algorithm::{Ending, Limit, TokenBucket, WaitAtMost},
     clock::ManualClock,
     store::{Ask, Change, RedisStore, Store},
 };
@@ -112,7 +112,7 @@ async fn one_who_waits() {
                     admission, cost, ..
                 } = &one;
                 let cost = *cost;
-                let withdrawn = Change::Withdraw { admission, cost };
+                let withdrawn = Change::End(admission, Ending::Withdrawn { cost });
                 drop(Store::<_, String>::change(&store, &rule, KEY, withdrawn));
                 Worker::say(format!("gives-up {}", one.turn));
             }

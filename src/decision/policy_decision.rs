@@ -1,0 +1,222 @@
+//! What one policy has decided about one request.
+
+use std::{fmt, time::Duration};
+
+use crate::policy::{Policy, PolicyName};
+
+use super::{Judgement, LazyStatus, Status};
+
+/// What one policy decided; a tuple of algorithms has one for each member.
+#[derive(Clone)]
+pub struct PolicyDecision {
+    policy: PolicyName,
+    limit: u64,
+    window_micros: u64,
+    status: LazyStatus,
+    counts: Counts,
+    pub(super) is_degraded: bool,
+    /// Of one in [shadow](crate::algorithm::Shadow), whether it would have refused.
+    in_shadow: Option<bool>,
+}
+
+/// What the units of a policy are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counts {
+    Units,
+    /// They are held until they are [settled](crate::algorithm::Settled).
+    HeldUnits,
+    /// [Requests in flight](crate::algorithm::InFlight).
+    InFlight,
+}
+
+impl PolicyDecision {
+    /// What this policy decided, by its status.
+    #[inline]
+    pub fn new(policy: &Policy, status: Status) -> Self {
+        Self::lazy(policy, LazyStatus::Known(status))
+    }
+
+    #[inline]
+    pub(crate) fn lazy(policy: &Policy, status: LazyStatus) -> Self {
+        Self {
+            policy: policy.kept_name().clone(),
+            limit: policy.limit(),
+            window_micros: policy.window_micros(),
+            status,
+            counts: Counts::Units,
+            is_degraded: false,
+            in_shadow: None,
+        }
+    }
+
+    /// Its status, which is worked out if it is not known yet.
+    #[inline]
+    pub(super) fn status(&self) -> Status {
+        self.status.resolve(self.limit)
+    }
+
+    #[must_use]
+    fn with_status(self, status: Status) -> Self {
+        let status = LazyStatus::Known(status);
+        Self { status, ..self }
+    }
+
+    /// The same with its status resolved once, instead of at each read.
+    #[inline]
+    #[must_use]
+    pub(crate) fn resolved(self) -> Self {
+        let status = self.status();
+        self.with_status(status)
+    }
+
+    /// The same of a policy that counts this.
+    pub(crate) fn counting(self, counts: Counts) -> Self {
+        Self { counts, ..self }
+    }
+
+    /// The same of a policy in shadow, and whether it would have refused.
+    pub(crate) fn of_shadow(self, would_refuse: bool) -> Self {
+        let in_shadow = Some(would_refuse);
+        Self { in_shadow, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn in_shadow(&self) -> Option<bool> {
+        self.in_shadow
+    }
+
+    /// The name of the policy.
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The same once so many of the units that it holds are freed.
+    #[cfg(feature = "layer")]
+    pub(super) fn with_freed(self, units: u64) -> Self {
+        if self.counts != Counts::HeldUnits {
+            return self;
+        }
+        let mut status = self.status();
+        status.remaining = status.remaining.saturating_add(units).min(self.limit);
+        if status.remaining == self.limit {
+            (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
+        }
+        self.with_status(status)
+    }
+
+    /// The same where nobody may wait any more: what would be delayed is refused for as long. What
+    /// is not delayed stays as it is.
+    #[cfg(feature = "layer")]
+    pub(super) fn refused_for_its_delay(&self) -> Self {
+        let status = self.status();
+        let delay_micros = status.delay_micros;
+        if delay_micros == 0 {
+            return self.clone();
+        }
+        self.clone().with_status(Status {
+            remaining: 0,
+            judgement: Judgement::RefusedForMicros(delay_micros),
+            replenished_after_micros: delay_micros,
+            delay_micros: 0,
+            ..status
+        })
+    }
+
+    /// Whether both are of one policy with the same numbers.
+    pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
+        (self.limit, self.window_micros) == (other.limit, other.window_micros)
+            && self.policy == other.policy
+    }
+
+    /// Whether this policy alone lets the request through.
+    #[inline]
+    pub fn is_admitted(&self) -> bool {
+        self.status.is_admitted()
+    }
+
+    /// The most this policy lets through at once: the quota's units, or the burst.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// How long it takes to win the limit back.
+    pub fn window(&self) -> Duration {
+        Duration::from_micros(self.window_micros)
+    }
+
+    /// The same in microseconds.
+    #[cfg(feature = "layer")]
+    pub(crate) fn window_micros(&self) -> u64 {
+        self.window_micros
+    }
+
+    /// Whether its units are requests in flight.
+    pub(crate) fn counts_in_flight(&self) -> bool {
+        self.counts == Counts::InFlight
+    }
+
+    /// How many further units this policy lets through at this instant.
+    #[inline]
+    pub fn remaining(&self) -> u64 {
+        self.status().remaining
+    }
+
+    /// How long until this policy lets the same cost through; `None` if it does, or never will, or
+    /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
+    #[inline]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.status().judgement {
+            Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
+            Judgement::Admitted | Judgement::RefusedUntilOneEnds | Judgement::NeverFits => None,
+        }
+    }
+
+    /// Whether the cost is more than this policy can ever let through at once.
+    pub fn never_fits(&self) -> bool {
+        self.status().judgement == Judgement::NeverFits
+    }
+
+    /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
+    /// are there.
+    #[inline]
+    pub fn replenished_after(&self) -> Duration {
+        Duration::from_micros(self.status().replenished_after_micros)
+    }
+
+    /// How many units remain, and after how many microseconds there are more.
+    #[inline]
+    pub(crate) fn left(&self) -> (u64, u64) {
+        let status = self.status();
+        (status.remaining, status.replenished_after_micros)
+    }
+
+    /// How long until the state is as good as fresh.
+    #[inline]
+    pub fn reset_after(&self) -> Duration {
+        Duration::from_micros(self.status().reset_after_micros)
+    }
+
+    /// How long an admitted request must be delayed.
+    pub fn delay(&self) -> Duration {
+        Duration::from_micros(self.status().delay_micros)
+    }
+}
+
+impl PartialEq for PolicyDecision {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of_the_same_policy(other) && self.status() == other.status()
+    }
+}
+
+impl Eq for PolicyDecision {}
+
+impl fmt::Debug for PolicyDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyDecision")
+            .field("policy", &self.policy())
+            .field("limit", &self.limit())
+            .field("window", &self.window())
+            .field("status", &self.status())
+            .finish()
+    }
+}
