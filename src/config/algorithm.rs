@@ -65,33 +65,29 @@ impl<A> Choice<A> {
 }
 
 /// Reads an algorithm of one of these, and gives the fields back with it.
-pub(crate) struct AlgorithmMap<'a, A: 'static> {
-    /// What the map belongs to, for messages.
-    pub(super) of: &'a str,
-    pub(super) choices: &'static [Choice<A>],
-}
+pub(super) struct AlgorithmMap<A: 'static>(pub(super) &'static [Choice<A>]);
 
-impl<A> AlgorithmMap<'_, A> {
+impl<A> AlgorithmMap<A> {
     /// What the fields name. Of two with the same name the one that has all of the fields, if one
     /// has.
     fn choice(&self, given: &Given) -> Result<&'static Choice<A>, String> {
         let all = || {
-            let mut names: Vec<_> = self.choices.iter().map(|choice| choice.name).collect();
+            let mut names: Vec<_> = self.0.iter().map(|choice| choice.name).collect();
             names.dedup();
             format!("\"{}\"", names.join("\", \""))
         };
         let Some(name) = given.get::<String>("algorithm") else {
-            return match self.choices {
+            return match self.0 {
                 [only] => Ok(only),
                 _ => Err(format!("the limit needs `algorithm`, one of {}", all())),
             };
         };
-        let mut named = self.choices.iter().filter(|choice| choice.name == name);
+        let mut named = self.0.iter().filter(|choice| choice.name == name);
         let fits = named
             .clone()
             .find(|choice| choice.does_not_have(given).is_none());
         fits.or_else(|| named.next()).ok_or_else(|| {
-            let allowed = match self.choices {
+            let allowed = match self.0 {
                 [only] => format!(" where only {:?} is allowed", only.name),
                 _ if name == InFlight::NAME => ", which needs a layer of its own".to_owned(),
                 _ => format!(", and not one of {}", all()),
@@ -101,7 +97,7 @@ impl<A> AlgorithmMap<'_, A> {
     }
 }
 
-impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<'_, A> {
+impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<A> {
     type Value = (A, Given);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -109,34 +105,25 @@ impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<'_, A> {
     }
 }
 
-impl<'de, A> Visitor<'de> for AlgorithmMap<'_, A> {
+impl<'de, A> Visitor<'de> for AlgorithmMap<A> {
     type Value = (A, Given);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.choices {
+        match self.0 {
             [only] => write!(f, "a {} as a map of its fields", only.name),
-            _ => write!(
-                f,
-                "{}`limit` to be an algorithm as a map of its fields",
-                self.of
-            ),
+            _ => f.write_str("an algorithm as a map of its fields"),
         }
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let of = self.of;
-        let known: Vec<_> = self.choices.iter().flat_map(Choice::fields).collect();
+        let known: Vec<_> = self.0.iter().flat_map(Choice::fields).collect();
         let mut given = Given::default();
         while let Some(field) = map.next_key::<String>()? {
             if given.has(&field) {
-                return Err(M::Error::custom(format_args!(
-                    "{of}`{field}` is given twice"
-                )));
+                return Err(M::Error::custom(format_args!("`{field}` is given twice")));
             }
             let value = match known.iter().find(|known| known.name == field) {
-                Some(&Field {
-                    kind, name: field, ..
-                }) => map.next_value_seed(InField { of, field, kind })?,
+                Some(field) => map.next_value_seed(InField(field))?,
                 // A mistake, but not the one to report if the algorithm is another.
                 None => map.next_value::<IgnoredAny>().map(|_| String::new())?,
             };
@@ -145,7 +132,7 @@ impl<'de, A> Visitor<'de> for AlgorithmMap<'_, A> {
         let built = self.choice(&given).and_then(|choice| choice.build(&given));
         match built {
             Ok(algorithm) => Ok((algorithm, given)),
-            Err(why) => Err(M::Error::custom(format_args!("{of}{why}"))),
+            Err(why) => Err(M::Error::custom(why)),
         }
     }
 }
@@ -159,9 +146,8 @@ macro_rules! deserialize {
         /// An unknown field, a missing one or one with a wrong value is an error that names it.
         impl<'de> Deserialize<'de> for $Rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let (of, choices) = ("", const { &[Choice::of::<$Rule>(<$Rule>::build)] });
-                let read = AlgorithmMap { of, choices }.deserialize(deserializer);
-                read.map(|(rule, _)| rule)
+                let read = AlgorithmMap(const { &[Choice::of::<$Rule>(<$Rule>::build)] });
+                read.deserialize(deserializer).map(|(rule, _)| rule)
             }
         }
     )+};

@@ -7,27 +7,19 @@ use serde::{
     de::{DeserializeSeed, Error, Unexpected, Visitor},
 };
 
-use crate::algorithm::described::{Input, Kind};
+use crate::algorithm::described::{Field, Input};
 
 /// Reads the value of a field, which every error names.
-pub(crate) struct InField<'a> {
-    /// What the field belongs to, such as `rule 3: `; usually empty.
-    pub(crate) of: &'a str,
-    pub(crate) field: &'a str,
-    pub(crate) kind: Kind,
-}
+pub(super) struct InField<'a>(pub(super) &'a Field);
 
 impl InField<'_> {
     fn take<E: Error>(&self, input: Input, given: Unexpected<'_>, text: &str) -> Result<String, E> {
-        if input != self.kind.input {
+        if input != self.0.kind.input {
             return Err(E::invalid_type(given, self));
         }
-        match (self.kind.check)(text) {
+        match (self.0.kind.check)(text) {
             Ok(()) => Ok(text.to_owned()),
-            Err(why) => Err(E::custom(format_args!(
-                "{}`{}`: {why}",
-                self.of, self.field
-            ))),
+            Err(why) => Err(E::custom(format_args!("`{}`: {why}", self.0.name))),
         }
     }
 }
@@ -37,7 +29,7 @@ impl<'de> DeserializeSeed<'de> for InField<'_> {
 
     /// A format that has nothing but texts is told what to make of them.
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        match self.kind.input {
+        match self.0.kind.input {
             Input::Text => deserializer.deserialize_str(self),
             Input::Number => deserializer.deserialize_u64(self),
             Input::Flag => deserializer.deserialize_bool(self),
@@ -49,11 +41,7 @@ impl Visitor<'_> for InField<'_> {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}`{}` to be {}",
-            self.of, self.field, self.kind.expected
-        )
+        write!(f, "`{}` to be {}", self.0.name, self.0.kind.expected)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {

@@ -120,14 +120,6 @@ impl Header {
     }
 }
 
-#[cfg(feature = "rules")]
-impl Header {
-    /// Whether a request without the field passes.
-    pub(crate) fn skips(&self) -> bool {
-        self.on_missing == OnMissing::Skip
-    }
-}
-
 impl<B> KeyExtractor<Request<B>> for Header {
     type Key = HeaderKey;
     type Rejection = MissingKey;
