@@ -37,7 +37,7 @@ mod warnings;
 pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use layer_for::LayerFor;
-pub use options::{Enforce, Exempt, Expose, Exposed, Options, Settle, SettledAtEnd};
+pub use options::{Enforce, Exempt, Options, Settle, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -174,10 +174,10 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
 }
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     fn with<Opts>(
         self,
-        change: impl FnOnce(Options<C, R, X, E, D, Z, N, W>) -> Opts,
+        change: impl FnOnce(Options<C, R, X, E, Z, N, W>) -> Opts,
     ) -> RateLimitLayer<A, S, F, Opts> {
         RateLimitLayer {
             limiter: self.limiter,
@@ -190,7 +190,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charged nothing. A closure
     /// must name its argument's type: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, N, W>> {
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, Z, N, W>> {
         self.with(|options| options.cost(cost))
     }
 
@@ -201,7 +201,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn respond_with<R2>(
         self,
         respond: R2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z, N, W>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, Z, N, W>> {
         self.with(|options| options.respond(respond))
     }
 
@@ -234,7 +234,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn exempt<Request, X2>(
         self,
         exempt: X2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z, N, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, Z, N, W>>
     where
         X2: Fn(&Request) -> bool,
     {
@@ -266,7 +266,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z, N, W>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, Z, N, W>> {
         self.with(|options| options.on_store_error(on_store_error))
     }
 
@@ -304,7 +304,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn settle<Response, Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z2, N, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z2, N, W>>
     where
         Z2: Fn(&Response) -> u32,
     {
@@ -355,7 +355,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn settle_at_end(
         self,
         spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd, N, W>> {
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, SettledAtEnd, N, W>> {
         self.with(|options| options.settle(SettledAtEnd(Arc::new(spent))))
     }
 
@@ -409,8 +409,10 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     ///
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
-    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z, N, W>> {
-        self.with(|options| options.expose(Exposed))
+    #[must_use]
+    pub fn expose_decision(mut self) -> Self {
+        self.options.exposes_decision = true;
+        self
     }
 }
 

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use http::Request;
 use tokio::sync::Semaphore;
 
 use crate::{
-    decision::Decision,
     response::{Http, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
@@ -14,16 +12,15 @@ use crate::{
 use super::waiting::max_waiting;
 
 /// The options of a layer; the layer's setters replace them.
-// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, D (whether the decision is
-// exposed), Z (how holds are settled), N, W (who watches), in this order. A, S and F are the
-// algorithm, the store and the key extractor. A setter's new type ends in 2: `C2`.
+// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, Z (how holds are settled), N,
+// W (who watches), in this order. A, S and F are the algorithm, the store and the key extractor. A
+// setter's new type ends in 2: `C2`.
 #[derive(Debug, Clone)]
 pub struct Options<
     CostFn = u32,
     Resp = Http,
     ExemptFn = (),
     OnError = OnStoreError,
-    Expose = (),
     SettleFn = (),
     EnforceFn = bool,
     Observer = (),
@@ -32,7 +29,7 @@ pub struct Options<
     pub(super) respond: Resp,
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
-    pub(super) expose: Expose,
+    pub(super) exposes_decision: bool,
     pub(super) max_waiting: Arc<Semaphore>,
     pub(super) settle: SettleFn,
     pub(super) enforce: EnforceFn,
@@ -46,7 +43,7 @@ impl Default for Options {
             respond: Http::default(),
             exempt: (),
             on_store_error: OnStoreError::default(),
-            expose: (),
+            exposes_decision: false,
             max_waiting: max_waiting(usize::MAX),
             settle: (),
             enforce: true,
@@ -64,6 +61,7 @@ macro_rules! replaceable {
             pub(super) fn $field<New>(self, $field: New) -> Options<$($Before,)* New, $($After,)*> {
                 Options {
                     $($before: self.$before,)* $field, $($after: self.$after,)*
+                    exposes_decision: self.exposes_decision,
                     max_waiting: self.max_waiting,
                 }
             }
@@ -72,7 +70,7 @@ macro_rules! replaceable {
     };
 }
 
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, enforce: N, observe: W,);
+replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, settle: Z, enforce: N, observe: W,);
 
 /// Says which requests pass without a key, a count or a header.
 ///
@@ -124,34 +122,6 @@ impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
     #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
         self(request, key)
-    }
-}
-
-/// Puts the decision about an admitted request where handlers find it.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "the decision about a request of type `{Req}` cannot be exposed",
-    label = "`{Req}` has no extensions to put a decision into",
-    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
-)]
-pub trait Expose<Req> {
-    /// Puts the decision into the request, or never makes one.
-    #[inline]
-    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision) {
-        let _ = (request, decision);
-    }
-}
-
-/// Handlers don't see the decision: the default.
-impl<Req> Expose<Req> for () {}
-
-/// Handlers find the [`Decision`] in the request's extensions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Exposed;
-
-impl<B> Expose<Request<B>> for Exposed {
-    fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
-        request.extensions_mut().insert(decision());
     }
 }
 

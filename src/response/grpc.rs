@@ -151,6 +151,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
         error
     }
 
+    /// Puts the decision into the request's extensions.
+    fn expose(&self, request: &mut Request<ReqB>, decision: Decision) {
+        request.extensions_mut().insert(decision);
+    }
+
     /// Puts the hold into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);

@@ -250,6 +250,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
         error
     }
 
+    /// Puts the decision into the request's extensions.
+    fn expose(&self, request: &mut Request<ReqB>, decision: Decision) {
+        request.extensions_mut().insert(decision);
+    }
+
     /// Puts the hold into the request's extensions.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
         request.extensions_mut().insert(hold);

@@ -88,6 +88,12 @@ pub trait Respond<Req, Res, Err> {
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
 
+    /// Puts the decision about an admitted request where handlers find it, if it is
+    /// [exposed](crate::RateLimitLayer::expose_decision). By default nobody sees it.
+    fn expose(&self, request: &mut Req, decision: Decision) {
+        let _ = (request, decision);
+    }
+
     /// Gives an admitted request its [`Hold`], which is settled when it is dropped. By default it
     /// is dropped here, and the whole cost is charged at once.
     fn hand_over(&self, request: &mut Req, hold: Hold) {
