@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use http::{HeaderName, HeaderValue, Request};
+use http::{HeaderName, Request};
 use sha2::{Digest, Sha256};
 
 use crate::error::ConfigError;
@@ -214,12 +214,6 @@ impl From<&[u8]> for HeaderKey {
     }
 }
 
-impl From<&HeaderValue> for HeaderKey {
-    fn from(value: &HeaderValue) -> Self {
-        Self::of(value.as_bytes())
-    }
-}
-
 impl Hash for HeaderKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u8(self.length_or_tag);
@@ -290,6 +284,8 @@ mod tests {
         collections::HashSet,
         hash::{BuildHasher, RandomState},
     };
+
+    use http::HeaderValue;
 
     use super::*;
 
