@@ -12,7 +12,6 @@ use super::{
     grpc::{Grpc, content_type_of_call},
     head::for_method,
     retry_after,
-    set_field::set_no_store,
 };
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -105,8 +104,8 @@ impl Http {
         }
     }
 
-    /// Names the type of problem in the body of a 429: a URI. By default there is none, which means
-    /// `about:blank`.
+    /// Names the type of problem in the body of a 429: a URI, which is sent as it is. By default
+    /// there is none, which means `about:blank`.
     #[must_use]
     pub fn problem_type(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
         self.renderer = ProblemJson::of_type(uri.into());
@@ -149,9 +148,8 @@ impl<R> Http<R> {
 
     /// Adds the rate-limit fields of a decision that a handler has made itself.
     ///
-    /// A layer around the handler adds its own lines, unless they are equal. If the handler's
-    /// decision is of the same policy, but with other numbers, there are two lines. A response of
-    /// [`response`](Self::response) has only the handler's.
+    /// A layer around the handler adds its own lines, also if the handler's decision is of the same
+    /// policy. A response of [`response`](Self::response) has only the handler's.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         self.grpc.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);
@@ -181,17 +179,10 @@ impl<R: Render> Http<R> {
 
     fn refusal(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let mut response = self.renderer.render(refusal);
-        match refusal.reason() {
-            Reason::Limited(decision) => {
-                let headers = response.headers_mut();
-                retry_after::set(decision, headers);
-                self.grpc.fields.add_unless_rendered(decision, headers);
-                response.extensions_mut().insert(decision.clone());
-            }
-            Reason::Rejected(rejection) => add_what_is_missing(&mut response, rejection),
-            Reason::StoreFailed(_) => {}
+        if let Reason::Rejected(rejection) = refusal.reason() {
+            add_what_is_missing(&mut response, rejection);
         }
-        set_no_store(response.headers_mut());
+        self.grpc.fields.complete(refusal, &mut response);
         response
     }
 }

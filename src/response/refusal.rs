@@ -157,12 +157,15 @@ fn rejected(rejection: &Response<Bytes>) -> Cow<'_, str> {
     text.unwrap_or("The request was rejected.").into()
 }
 
-/// The text of a rejection, if its body is plain text.
-pub(super) fn plain_text(rejection: &Response<Bytes>) -> Option<&str> {
+/// The longest text of a rejection that is a message.
+pub(super) const MAX_TEXT_LEN: usize = 1_024;
+
+/// The text of a rejection, if its body is plain text, and not too long.
+fn plain_text(rejection: &Response<Bytes>) -> Option<&str> {
     let content_type = rejection.headers().get(header::CONTENT_TYPE)?.as_bytes();
     let text = std::str::from_utf8(rejection.body()).ok()?.trim();
     strip_prefix(content_type, b"text/plain")?;
-    (!text.is_empty()).then_some(text)
+    (1..=MAX_TEXT_LEN).contains(&text.len()).then_some(text)
 }
 
 /// Media types are case-insensitive (RFC 9110, section 8.3.1).

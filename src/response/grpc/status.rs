@@ -116,7 +116,7 @@ impl Grpc {
         // The server sets it.
         fields.remove(CONTENT_TYPE);
         Status::from_header_map(&fields)
-            .unwrap_or_else(|| Status::resource_exhausted("rate limit exceeded"))
+            .unwrap_or_else(|| Status::resource_exhausted(refusal.message()))
     }
 }
 
