@@ -344,7 +344,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         if !query.is_enforced {
             warn_of_rehearsal(&decision);
         }
-        let refusal = Refusal::new(Reason::Limited(&decision)).with_key(&query.key);
+        let refusal = Refusal::new(Reason::Limited(&decision));
         self.turn_away(request, refusal, query.is_enforced, event)
     }
 }
