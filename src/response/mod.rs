@@ -7,7 +7,7 @@
 //! | [`AsError`] | an error that can be downcast | any other `Service` |
 //!
 //! Each says what it sends and by which standard. [`Fields`] has the dialects of the rate-limit
-//! fields, [`Render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
+//! fields, [`Http::render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
 //!
 //! # Example: a handler that checks a limit itself
 //!
@@ -61,9 +61,7 @@ pub use self::{
     fields::Fields,
     grpc::Grpc,
     http::Http,
-    problem_json::ProblemJson,
     refusal::{Reason, Refusal},
-    render::{PlainText, Render},
 };
 
 /// Turns decisions into answers of the service's own type.

@@ -20,7 +20,7 @@ pub enum Reason<'a> {
     StoreFailed(StoreErrorKind),
 }
 
-/// A refused request, for a [renderer](super::Render): why it is refused, and its head.
+/// A refused request, for a [closure](super::Http::render): why it is refused, and its head.
 #[derive(Clone, Copy)]
 pub struct Refusal<'a> {
     reason: Reason<'a>,

@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use super::{GRPC, Grpc, RenderStatus};
 use crate::response::{Http, Reason, Refusal};
 
-impl<R> Http<R> {
+impl Http {
     /// Lets a closure write the status of a gRPC call that is refused, whatever the reason; see
     /// [`Grpc::render`].
     #[must_use]
