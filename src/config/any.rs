@@ -1,13 +1,13 @@
 //! An algorithm that a file chooses.
 
-use serde::{Deserialize, Deserializer, de::DeserializeSeed};
+use serde::{Deserialize, Deserializer};
 
 use crate::{
     algorithm::{Algorithm, Policy, described::Described, every_rule},
     error::ConfigError,
 };
 
-use super::algorithm::{AlgorithmMap, Choice};
+use super::algorithm::{Choice, read};
 
 /// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
@@ -81,7 +81,7 @@ pub(crate) struct NamedAlgorithm {
 
 impl<'de> Deserialize<'de> for NamedAlgorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (algorithm, given) = AlgorithmMap(CHOICES).deserialize(deserializer)?;
+        let (algorithm, given) = read(deserializer, CHOICES)?;
         let name = given.get("name");
         Ok(Self { algorithm, name })
     }
