@@ -22,7 +22,7 @@ use crate::{
 use super::{
     Enforce, Exempt, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
-    waiting::{Turn, Wait},
+    waiting::Wait,
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
 
@@ -105,7 +105,7 @@ where
     }
 
     fn after_verdict(
-        self: &Arc<Self>,
+        &self,
         request: &Req,
         query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
@@ -161,17 +161,14 @@ where
         if delay.is_zero() || !query.is_enforced {
             return Next::Admitted(self.admitted(query, snapshot, false));
         }
-        let permit = Arc::clone(&self.options.max_waiting).try_acquire_owned();
-        let turn = Turn::new(self, query, snapshot);
-        let (query, snapshot) = turn.queued();
-        if let Ok(permit) = permit {
-            self.tell_admitted(query, snapshot);
-            return Next::Queued(turn, delay, permit);
-        }
-        // The maximum of requests is waiting.
-        let limit = self.limiter.algorithm().limit(&query.choice);
-        let decision = decision_of(limit, snapshot).refused_for_its_delay();
-        Next::answered(self.refuse(request, query, decision))
+        let Ok(permit) = Arc::clone(&self.options.max_waiting).try_acquire_owned() else {
+            // The maximum of requests is waiting.
+            LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
+            let decision = decision_of(limit, &snapshot).refused_for_its_delay();
+            return Next::answered(self.refuse(request, &query, decision));
+        };
+        self.tell_admitted(&query, &snapshot);
+        Next::Queued((query, snapshot), delay, permit)
     }
 
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {

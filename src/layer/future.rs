@@ -108,8 +108,8 @@ where
         match next {
             Next::Uncounted => Self::plain(service.call(request)),
             Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
-            Next::Queued(turn, delay, permit) => {
-                let wait = Wait::turn(turn, delay, permit);
+            Next::Queued(queued, delay, permit) => {
+                let wait = Wait::turn(queued, delay, permit);
                 Self::waiting(layer, service, request, wait)
             }
             Next::Answered(answer) => {
