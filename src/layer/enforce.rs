@@ -65,6 +65,6 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         self,
         enforce: N2,
     ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N2, W>> {
-        self.with(|options| options.enforce(enforce))
+        self.with(|(c, r, x, e, z, _, w)| (c, r, x, e, z, enforce, w))
     }
 }

@@ -175,23 +175,12 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
 impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
-    fn with<Opts>(
-        self,
-        change: impl FnOnce(Options<C, R, X, E, Z, N, W>) -> Opts,
-    ) -> RateLimitLayer<A, S, F, Opts> {
-        RateLimitLayer {
-            limiter: self.limiter,
-            key: self.key,
-            options: change(self.options),
-        }
-    }
-
     /// Charges each request this much: a number, a closure over the request, or a table by route.
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charged nothing. A closure
     /// must name its argument's type: `|request: &Request| …`.
     pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, Z, N, W>> {
-        self.with(|options| options.cost(cost))
+        self.with(|(_, r, x, e, z, n, w)| (cost, r, x, e, z, n, w))
     }
 
     /// Sets the answer to refused requests, and the fields in the responses of admitted ones.
@@ -202,7 +191,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         self,
         respond: R2,
     ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, Z, N, W>> {
-        self.with(|options| options.respond(respond))
+        self.with(|(c, _, x, e, z, n, w)| (c, respond, x, e, z, n, w))
     }
 
     /// Lets a request pass without a key, a count or a header if this closure returns `true`.
@@ -238,7 +227,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
     where
         X2: Fn(&Request) -> bool,
     {
-        self.with(|options| options.exempt(exempt))
+        self.with(|(c, r, _, e, z, n, w)| (c, r, exempt, e, z, n, w))
     }
 
     /// Sets what happens to a request while the store is
@@ -267,7 +256,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         self,
         on_store_error: E2,
     ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, Z, N, W>> {
-        self.with(|options| options.on_store_error(on_store_error))
+        self.with(|(c, r, x, _, z, n, w)| (c, r, x, on_store_error, z, n, w))
     }
 
     /// Settles a request by the head of its response: charges what the closure returns, and frees
@@ -308,7 +297,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
     where
         Z2: Fn(&Response) -> u32,
     {
-        self.with(|options| options.settle(spent))
+        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, spent, n, w))
     }
 
     /// Settles a request when the body of its response has ended, or was dropped because the caller
@@ -356,7 +345,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         self,
         spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
     ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, SettledAtEnd, N, W>> {
-        self.with(|options| options.settle(SettledAtEnd(Arc::new(spent))))
+        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, SettledAtEnd(Arc::new(spent)), n, w))
     }
 
     /// Lets at most `requests` requests wait at the same time, of all keys together. One more is

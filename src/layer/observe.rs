@@ -48,7 +48,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
     /// # });
     /// ```
     pub fn observe<O>(self, observer: O) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, O>> {
-        self.with(|options| options.observe(observer))
+        self.with(|(c, r, x, e, z, n, _)| (c, r, x, e, z, n, observer))
     }
 }
 

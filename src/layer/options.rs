@@ -9,12 +9,12 @@ use crate::{
     store_error::OnStoreError,
 };
 
-use super::waiting::max_waiting;
+use super::{RateLimitLayer, waiting::max_waiting};
 
 /// The options of a layer; the layer's setters replace them.
-// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, Z (how holds are settled), N,
-// W (who watches), in this order. A, S and F are the algorithm, the store and the key extractor. A
-// setter's new type ends in 2: `C2`.
+// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, Z (how holds are settled),
+// N, W (who watches), in this order. A, S and F are the algorithm, the store and the key extractor.
+// A setter's new type ends in 2: `C2`.
 #[derive(Debug, Clone)]
 pub struct Options<
     CostFn = u32,
@@ -52,25 +52,42 @@ impl Default for Options {
     }
 }
 
-/// Makes for each option a method that replaces it, which changes its type: `Options { cost, ..self
-/// }` could not.
-macro_rules! replaceable {
-    ([$($before:ident: $Before:ident,)*]) => {};
-    ([$($before:ident: $Before:ident,)*] $field:ident: $Field:ident, $($after:ident: $After:ident,)*) => {
-        impl<$($Before,)* $Field, $($After,)*> Options<$($Before,)* $Field, $($After,)*> {
-            pub(super) fn $field<New>(self, $field: New) -> Options<$($Before,)* New, $($After,)*> {
-                Options {
-                    $($before: self.$before,)* $field, $($after: self.$after,)*
-                    exposes_decision: self.exposes_decision,
-                    max_waiting: self.max_waiting,
-                }
-            }
+#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
+    /// The layer after a change of its options, which may change their types: `Options { cost, ..
+    /// }` could not.
+    pub(super) fn with<C2, R2, X2, E2, Z2, N2, W2>(
+        self,
+        change: impl FnOnce((C, R, X, E, Z, N, W)) -> (C2, R2, X2, E2, Z2, N2, W2),
+    ) -> RateLimitLayer<A, S, F, Options<C2, R2, X2, E2, Z2, N2, W2>> {
+        let before = self.options;
+        let (cost, respond, exempt, on_store_error, settle, enforce, observe) = change((
+            before.cost,
+            before.respond,
+            before.exempt,
+            before.on_store_error,
+            before.settle,
+            before.enforce,
+            before.observe,
+        ));
+        let options = Options {
+            cost,
+            respond,
+            exempt,
+            on_store_error,
+            exposes_decision: before.exposes_decision,
+            max_waiting: before.max_waiting,
+            settle,
+            enforce,
+            observe,
+        };
+        RateLimitLayer {
+            limiter: self.limiter,
+            key: self.key,
+            options,
         }
-        replaceable!([$($before: $Before,)* $field: $Field,] $($after: $After,)*);
-    };
+    }
 }
-
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, settle: Z, enforce: N, observe: W,);
 
 /// Says which requests pass without a key, a count or a header.
 ///

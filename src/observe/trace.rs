@@ -105,11 +105,6 @@ impl Default for Trace {
 
 impl<K: Debug + Hash> Observe<K> for Trace {
     fn observe(&self, event: &Event<'_, K>) {
-        let (span, outcome) = (Span::current(), event.outcome());
-        let may_be_refused = matches!(
-            outcome,
-            Outcome::Refused | Outcome::ShadowRefused | Outcome::Degraded
-        );
         event.describe_shadows(&mut |policy, would_refuse| {
             if let (Some(key), true) = (event.key(), would_refuse) {
                 self.log(
@@ -120,15 +115,12 @@ impl<K: Debug + Hash> Observe<K> for Trace {
                 );
             }
         });
-        if span.is_disabled() && !may_be_refused {
-            return;
-        }
         let decision = event.decision();
-        record(&span, event, decision.as_ref());
+        record(&Span::current(), event, decision.as_ref());
         if let (Some(key), Some(decision)) = (event.key(), &decision)
             && !decision.is_admitted()
         {
-            let refused = (decision.policy(), outcome);
+            let refused = (decision.policy(), event.outcome());
             self.log(key, event.cost(), refused, event.wait(decision));
         }
     }
