@@ -7,7 +7,8 @@
 //! | [`AsError`] | an error that can be downcast | any other `Service` |
 //!
 //! Each says what it sends and by which standard. [`Fields`] has the dialects of the rate-limit
-//! fields, [`Http::render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
+//! fields, [`Http::render`] is for a body of your own, and [`FromBytes`] for a body *type* of your
+//! own.
 //!
 //! # Example: a handler that checks a limit itself
 //!
