@@ -88,6 +88,7 @@ where
             Answer::Now(Ok(verdict))
                 if verdict.admitted
                     && !E::MIRRORS_CHARGES
+                    && !options.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
                 let admitted = self.admitted(query, Ok(verdict.snapshot), false);
@@ -185,13 +186,16 @@ where
         }
     }
 
-    #[inline]
-    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
-        let limit = self.limiter.algorithm().limit(&admitted.choice);
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted) {
         if self.options.exposes_decision {
+            let limit = self.limiter.algorithm().limit(&admitted.choice);
             let decision = decision_of(limit, &admitted.snapshot);
             self.options.respond.expose(request, decision);
         }
+    }
+
+    #[inline]
+    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
         let is_annotated = self.options.respond.annotates() && admitted.is_enforced;
         if !holds::<A::Limit>() {
             return is_annotated;

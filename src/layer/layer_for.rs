@@ -44,10 +44,12 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
 
-    /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
-    /// hold, unless the layer settles it. Says whether the response needs it too: a request in
-    /// flight shares its hold with the layer.
-    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
+    /// Puts the decision where handlers find it, if it is exposed.
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted);
+
+    /// Gives an admitted request its hold, unless the layer settles it. Says whether the response
+    /// needs it too: a request in flight shares its hold with the layer.
+    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.
