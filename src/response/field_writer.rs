@@ -41,8 +41,8 @@ impl FieldWriter {
         self.dialect
     }
 
-    /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] adds its
-    /// lines after those of an inner layer or the handler.
+    /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] adds
+    /// its lines after those of an inner layer or the handler.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
         if headers
             .try_reserve(self.dialect.rate_limit_names().len())
@@ -68,8 +68,9 @@ impl FieldWriter {
         }
     }
 
-    /// Adds what every refusal has, whatever its form: the wait, the fields, unless the renderer has
-    /// written one of them, and the decision among the extensions. No cache may keep the answer.
+    /// Adds what every refusal has, whatever its form: the wait, the fields, unless the renderer
+    /// has written one of them, and the decision among the extensions. No cache may keep the
+    /// answer.
     pub(super) fn complete<B>(&self, refusal: &Refusal<'_>, response: &mut Response<B>) {
         if let Some(decision) = refusal.decision() {
             let headers = response.headers_mut();
