@@ -89,15 +89,6 @@ pub enum ConfigError {
     TrustsEveryone(String),
     /// A list of trusted proxies that is empty: the header would never be read.
     NoTrustedProxies,
-    /// An IPv6 prefix too short or too long for one client.
-    InvalidPrefixLength {
-        /// What was asked for.
-        bits: u8,
-        /// The shortest prefix allowed.
-        min: u8,
-        /// The longest prefix allowed.
-        max: u8,
-    },
     /// A header name that HTTP does not allow.
     InvalidHeaderName(String),
 }
@@ -171,10 +162,6 @@ impl fmt::Display for ConfigError {
             ),
             Self::NoTrustedProxies => f.write_str(
                 "no trusted proxy is given: name the blocks of the proxies, or use `PeerIp`",
-            ),
-            Self::InvalidPrefixLength { bits, min, max } => write!(
-                f,
-                "an IPv6 prefix of {bits} bits is not between {min} and {max}"
             ),
             Self::InvalidHeaderName(name) => write!(f, "{name:?} is not a header name"),
         }

@@ -136,8 +136,8 @@ pub use quota::Quota;
 pub use self::{
     cost::Cost,
     layer::{
-        Exposed, LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer,
-        ResponseFuture, SettledAtEnd,
+        LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer, ResponseFuture,
+        SettledAtEnd,
     },
     response::body_end::End,
     store_error::OnStoreError,
@@ -146,7 +146,7 @@ pub use self::{
 #[cfg(feature = "layer")]
 pub use self::{
     keyed::KeysFor,
-    layer::{Enforce, Exempt, Expose, Fallback, InnerService, LayerFor, Settle},
+    layer::{Enforce, Exempt, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

@@ -29,7 +29,7 @@ const MODULES: &[(&str, &str)] = &[
     ("choice", "algorithm error"),
     (
         "rules",
-        "algorithm choice clock config decision key keyed logged_once",
+        "algorithm choice clock config decision error key keyed logged_once",
     ),
     ("store", "algorithm clock config each_of error key rules"),
     ("hold", "algorithm decision key store"),

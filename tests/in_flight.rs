@@ -198,7 +198,7 @@ async fn a_service_without_bodies_ends_with_its_answer() {
     let refused = service.call(7).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "too many requests of the limit \"in-flight-1\" are in flight"
+        "Too many requests are in flight. Try again when one of them has ended."
     );
     drop(waits);
     for number in [7, 8] {

@@ -37,25 +37,25 @@ fn the_rules_that_the_help_shows_are_read_and_asked() {
 }
 
 #[test]
-fn a_mistake_in_the_rules_is_told_with_its_file_line_and_rule() {
+fn a_mistake_in_the_rules_is_told_with_its_file_line_and_value() {
     for (name, text, line, message) in [
         (
             "wrong.toml",
             "[[rules]]\nname = \"all\"\nkeys = 7\n",
             "line 3",
-            "rule 1: `keys`",
+            "unknown field `keys`",
         ),
         (
             "wrong.yaml",
             "rules:\n  - name: all\n    key: nobody\n",
             "line 3",
-            "\"nobody\"",
+            "`nobody`",
         ),
         (
             "wrong.json",
             "{\"rules\": [\n{\"name\": 7}]}",
             "line 2",
-            "rule 1",
+            "integer `7`",
         ),
     ] {
         let rules = Temporary::new(name, text);

@@ -1,11 +1,8 @@
 //! Reads an algorithm from a map of its fields.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor},
-};
+use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::algorithm::{
     InFlight,
@@ -13,10 +10,10 @@ use crate::algorithm::{
     every_rule,
 };
 
-use super::value::InField;
+use super::value::Value;
 
 /// One of the algorithms that a map may be of.
-pub(super) struct Choice<A: 'static> {
+pub(super) struct Choice<A> {
     name: &'static str,
     fields: fn() -> Vec<Field>,
     build: fn(&Given) -> Result<A, String>,
@@ -40,114 +37,77 @@ impl<A> Choice<A> {
     }
 
     /// A field that is given and that it does not have.
-    fn does_not_have<'a>(&self, given: &'a Given) -> Option<&'a str> {
+    fn does_not_have<'a>(&self, given: &'a Map) -> Option<&'a str> {
         let fields = self.fields();
-        let mut names = given.0.iter().map(|(name, _)| &**name);
+        let mut names = given.keys().map(String::as_str);
         names.find(|name| !fields.iter().any(|field| field.name == *name))
     }
 
-    fn build(&self, given: &Given) -> Result<A, String> {
-        if let Some(field) = self.does_not_have(given) {
-            let fields: Vec<_> = self.fields().iter().map(|field| field.name).collect();
-            let (of, fields) = (self.name, fields.join("`, `"));
+    fn build(&self, mut map: Map) -> Result<(A, Given), String> {
+        let (of, fields) = (self.name, self.fields());
+        if let Some(field) = self.does_not_have(&map) {
+            let fields: Vec<_> = fields.iter().map(|field| field.name).collect();
+            let fields = fields.join("`, `");
             return Err(format!(
                 "`{field}` is not a field of a {of}, which has `{fields}`"
             ));
         }
-        let is_missing = |field: &&Field| field.default.is_none() && !given.has(field.name);
-        match self.fields().iter().find(is_missing) {
-            Some(Field { name, kind, .. }) => {
-                Err(format!("a {} needs `{name}`, {}", self.name, kind.expected))
+        let mut given = Given::default();
+        for field in &fields {
+            match map.remove(field.name) {
+                Some(value) => given
+                    .0
+                    .push((field.name.to_owned(), value.in_field(field)?)),
+                None if field.default.is_some() => {}
+                None => {
+                    let (name, expected) = (field.name, field.kind.expected);
+                    return Err(format!("a {of} needs `{name}`, {expected}"));
+                }
             }
-            None => (self.build)(given),
         }
+        Ok(((self.build)(&given)?, given))
     }
 }
+
+/// The fields that are given.
+type Map = BTreeMap<String, Value>;
 
 /// Reads an algorithm of one of these, and gives the fields back with it.
-pub(crate) struct AlgorithmMap<'a, A: 'static> {
-    /// What the map belongs to, for messages.
-    pub(super) of: &'a str,
-    pub(super) choices: &'static [Choice<A>],
+pub(super) fn read<'de, A, D: Deserializer<'de>>(
+    deserializer: D,
+    choices: &[Choice<A>],
+) -> Result<(A, Given), D::Error> {
+    let map = Map::deserialize(deserializer)?;
+    let choice = choose(choices, &map);
+    choice
+        .and_then(|choice| choice.build(map))
+        .map_err(D::Error::custom)
 }
 
-impl<A> AlgorithmMap<'_, A> {
-    /// What the fields name. Of two with the same name the one that has all of the fields, if one
-    /// has.
-    fn choice(&self, given: &Given) -> Result<&'static Choice<A>, String> {
-        let all = || {
-            let mut names: Vec<_> = self.choices.iter().map(|choice| choice.name).collect();
-            names.dedup();
-            format!("\"{}\"", names.join("\", \""))
+/// What the fields name. Of two with the same name the one that has all of the fields, if one has.
+fn choose<'a, A>(choices: &'a [Choice<A>], map: &Map) -> Result<&'a Choice<A>, String> {
+    let all = || {
+        let mut names: Vec<_> = choices.iter().map(|choice| choice.name).collect();
+        names.dedup();
+        format!("\"{}\"", names.join("\", \""))
+    };
+    let Some(name) = map.get("algorithm").and_then(Value::text) else {
+        return match choices {
+            [only] => Ok(only),
+            _ => Err(format!("the limit needs `algorithm`, one of {}", all())),
         };
-        let Some(name) = given.get::<String>("algorithm") else {
-            return match self.choices {
-                [only] => Ok(only),
-                _ => Err(format!("the limit needs `algorithm`, one of {}", all())),
-            };
+    };
+    let mut named = choices.iter().filter(|choice| choice.name == name);
+    let fits = |choice: &&Choice<A>| choice.does_not_have(map).is_none();
+    let fitting = named.clone().find(fits);
+    fitting.or_else(|| named.next()).ok_or_else(|| {
+        let allowed = match choices {
+            [only] => format!(" where only {:?} is allowed", only.name),
+            _ if name == InFlight::NAME => ", which needs a layer of its own".to_owned(),
+            _ => format!(", and not one of {}", all()),
         };
-        let mut named = self.choices.iter().filter(|choice| choice.name == name);
-        let fits = named
-            .clone()
-            .find(|choice| choice.does_not_have(given).is_none());
-        fits.or_else(|| named.next()).ok_or_else(|| {
-            let allowed = match self.choices {
-                [only] => format!(" where only {:?} is allowed", only.name),
-                _ if name == InFlight::NAME => ", which needs a layer of its own".to_owned(),
-                _ => format!(", and not one of {}", all()),
-            };
-            format!("`algorithm` is {name:?}{allowed}")
-        })
-    }
-}
-
-impl<'de, A> DeserializeSeed<'de> for AlgorithmMap<'_, A> {
-    type Value = (A, Given);
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de, A> Visitor<'de> for AlgorithmMap<'_, A> {
-    type Value = (A, Given);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.choices {
-            [only] => write!(f, "a {} as a map of its fields", only.name),
-            _ => write!(
-                f,
-                "{}`limit` to be an algorithm as a map of its fields",
-                self.of
-            ),
-        }
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let of = self.of;
-        let known: Vec<_> = self.choices.iter().flat_map(Choice::fields).collect();
-        let mut given = Given::default();
-        while let Some(field) = map.next_key::<String>()? {
-            if given.has(&field) {
-                return Err(M::Error::custom(format_args!(
-                    "{of}`{field}` is given twice"
-                )));
-            }
-            let value = match known.iter().find(|known| known.name == field) {
-                Some(&Field {
-                    kind, name: field, ..
-                }) => map.next_value_seed(InField { of, field, kind })?,
-                // A mistake, but not the one to report if the algorithm is another.
-                None => map.next_value::<IgnoredAny>().map(|_| String::new())?,
-            };
-            given.0.push((field, value));
-        }
-        let built = self.choice(&given).and_then(|choice| choice.build(&given));
-        match built {
-            Ok(algorithm) => Ok((algorithm, given)),
-            Err(why) => Err(M::Error::custom(format_args!("{of}{why}"))),
-        }
-    }
+        format!("`algorithm` is {name:?}{allowed}")
+    })
 }
 
 macro_rules! deserialize {
@@ -159,9 +119,8 @@ macro_rules! deserialize {
         /// An unknown field, a missing one or one with a wrong value is an error that names it.
         impl<'de> Deserialize<'de> for $Rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let (of, choices) = ("", const { &[Choice::of::<$Rule>(<$Rule>::build)] });
-                let read = AlgorithmMap { of, choices }.deserialize(deserializer);
-                read.map(|(rule, _)| rule)
+                let only = Choice::of::<$Rule>(<$Rule>::build);
+                read(deserializer, &[only]).map(|(rule, _)| rule)
             }
         }
     )+};

@@ -1,11 +1,13 @@
 //! An algorithm that a file chooses.
 
+use serde::{Deserialize, Deserializer};
+
 use crate::{
     algorithm::{Algorithm, Policy, described::Described, every_rule},
     error::ConfigError,
 };
 
-use super::algorithm::{AlgorithmMap, Choice};
+use super::algorithm::{Choice, read};
 
 /// Makes an enum each of these algorithms and of their states.
 macro_rules! any {
@@ -71,8 +73,16 @@ impl AnyAlgorithm {
     }
 }
 
-/// Reads an algorithm from a map. `of` says what the map belongs to, for messages.
-pub(crate) fn any_algorithm(of: &str) -> AlgorithmMap<'_, AnyAlgorithm> {
-    let choices = CHOICES;
-    AlgorithmMap { of, choices }
+/// One of the algorithms, and its name if one is given.
+pub(crate) struct NamedAlgorithm {
+    pub(crate) algorithm: AnyAlgorithm,
+    pub(crate) name: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for NamedAlgorithm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (algorithm, given) = read(deserializer, CHOICES)?;
+        let name = given.get("name");
+        Ok(Self { algorithm, name })
+    }
 }

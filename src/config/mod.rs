@@ -28,10 +28,7 @@ mod quota;
 mod value;
 
 #[cfg(feature = "rules")]
-pub(crate) use self::{
-    any::{AnyAlgorithm, AnyState, any_algorithm, with_algorithm},
-    value::InField,
-};
+pub(crate) use self::any::{AnyAlgorithm, AnyState, NamedAlgorithm, with_algorithm};
 
 #[cfg(all(test, feature = "rules"))]
 mod tests;

@@ -32,6 +32,7 @@ use super::{Key, KeyExtractor, MissingKey};
 /// assert_eq!(by_user.extract(&request), Ok(Some(UserId(7))));
 /// assert_eq!(by_user.extract(&Request::new(())).unwrap_err().status(), 500);
 /// ```
+#[derive(Clone)]
 pub struct FromExtension<T, F = fn(&T) -> T> {
     find: F,
     skip: bool,
@@ -116,16 +117,6 @@ where
             Some(extension) => Ok(Some((self.find)(extension))),
             None if self.skip => Ok(None),
             None => Err(missing(type_name::<T>())),
-        }
-    }
-}
-
-impl<T, F: Clone> Clone for FromExtension<T, F> {
-    fn clone(&self) -> Self {
-        Self {
-            find: self.find.clone(),
-            skip: self.skip,
-            extension: PhantomData,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use http::{HeaderName, HeaderValue, Request};
+use http::{HeaderName, Request};
 use sha2::{Digest, Sha256};
 
 use crate::error::ConfigError;
@@ -120,14 +120,6 @@ impl Header {
     }
 }
 
-#[cfg(feature = "rules")]
-impl Header {
-    /// Whether a request without the field passes.
-    pub(crate) fn skips(&self) -> bool {
-        self.on_missing == OnMissing::Skip
-    }
-}
-
 impl<B> KeyExtractor<Request<B>> for Header {
     type Key = HeaderKey;
     type Rejection = MissingKey;
@@ -222,12 +214,6 @@ impl From<&[u8]> for HeaderKey {
     }
 }
 
-impl From<&HeaderValue> for HeaderKey {
-    fn from(value: &HeaderValue) -> Self {
-        Self::of(value.as_bytes())
-    }
-}
-
 impl Hash for HeaderKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u8(self.length_or_tag);
@@ -298,6 +284,8 @@ mod tests {
         collections::HashSet,
         hash::{BuildHasher, RandomState},
     };
+
+    use http::HeaderValue;
 
     use super::*;
 

@@ -109,7 +109,9 @@ pub(crate) use matched_route::matched_route;
 #[cfg(feature = "axum")]
 pub use matched_route::{MatchedRoute, RouteKey};
 #[cfg(feature = "redis")]
-pub use portable::{DigestKey, KeyParts, PortableKey};
+pub(crate) use portable::DigestKey;
+#[cfg(feature = "redis")]
+pub use portable::{KeyParts, PortableKey};
 
 /// Without axum no request has a matched route.
 #[cfg(all(feature = "rules", not(feature = "axum")))]

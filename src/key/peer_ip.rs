@@ -4,8 +4,6 @@ use std::net::IpAddr;
 
 use http::Request;
 
-use crate::error::ConfigError;
-
 use super::{
     KeyExtractor, MissingKey,
     address::{self, Ipv6Prefix},
@@ -70,18 +68,6 @@ impl PeerIp {
     ///
     /// # Panics
     ///
-    /// Where [`try_ipv6_prefix`](Self::try_ipv6_prefix) fails, with its error as the message.
-    #[must_use]
-    #[track_caller]
-    pub fn ipv6_prefix(self, bits: u8) -> Self {
-        self.try_ipv6_prefix(bits)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Makes all IPv6 peers with the same first `bits` bits share one bucket (default: 64).
-    ///
-    /// # Errors
-    ///
     /// The prefix is shorter than 32 bits or longer than 128.
     ///
     /// # Example: a whole site as one caller
@@ -91,17 +77,16 @@ impl PeerIp {
     /// use http::Request;
     /// use tollgate::key::{KeyExtractor, PeerIp};
     ///
-    /// let by_site = PeerIp::new().try_ipv6_prefix(48)?;
+    /// let by_site = PeerIp::new().ipv6_prefix(48);
     /// let peer: SocketAddr = "[2001:db8:7:1234::1]:50000".parse().unwrap();
     /// let request = Request::builder().extension(peer).body(()).unwrap();
     /// assert_eq!(by_site.extract(&request), Ok(Some("2001:db8:7::".parse().unwrap())));
-    ///
-    /// assert!(PeerIp::new().try_ipv6_prefix(16).is_err());
-    /// # Ok::<_, tollgate::ConfigError>(())
     /// ```
-    pub fn try_ipv6_prefix(mut self, bits: u8) -> Result<Self, ConfigError> {
-        self.prefix = Ipv6Prefix::try_new(bits)?;
-        Ok(self)
+    #[must_use]
+    #[track_caller]
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.prefix = Ipv6Prefix::new(bits);
+        self
     }
 
     /// The key that requests of a peer with this address are charged to: for a handler that uses

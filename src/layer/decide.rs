@@ -20,14 +20,14 @@ use crate::{
 };
 
 use super::{
-    Enforce, Exempt, Expose, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
+    Enforce, Exempt, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
-    waiting::{Turn, Wait},
+    waiting::Wait,
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
 
-impl<Svc, Req, A, S, F, C, R, X, E, D, Z, N, W> LayerFor<Svc, Req>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>>
+impl<Svc, Req, A, S, F, C, R, X, E, Z, N, W> LayerFor<Svc, Req>
+    for RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>>
 where
     Svc: Service<Req> + Clone,
     A: Choose<Req>,
@@ -37,7 +37,6 @@ where
     R: Respond<Req, Svc::Response, Svc::Error>,
     X: Exempt<Req>,
     E: Fallback<Req, F::Key>,
-    D: Expose<Req>,
     Z: Settle<Svc::Response>,
     N: Enforce<Req, F::Key>,
     W: Observe<F::Key>,
@@ -81,7 +80,7 @@ where
             is_enforced: options.enforce.is_enforced(&request, Some(&key)),
             cost: self.key.cost(&key, options.cost.cost(&request)),
             key,
-            started: options.observe.start(),
+            started: options.observe.times_store().then(Instant::now),
         };
         let limit = self.limiter.algorithm().limit(&query.choice);
         let ask = Ask::Charge(query.cost);
@@ -89,6 +88,7 @@ where
             Answer::Now(Ok(verdict))
                 if verdict.admitted
                     && !E::MIRRORS_CHARGES
+                    && !options.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
                 let admitted = self.admitted(query, Ok(verdict.snapshot), false);
@@ -106,7 +106,7 @@ where
     }
 
     fn after_verdict(
-        self: &Arc<Self>,
+        &self,
         request: &Req,
         query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
@@ -162,17 +162,14 @@ where
         if delay.is_zero() || !query.is_enforced {
             return Next::Admitted(self.admitted(query, snapshot, false));
         }
-        let permit = Arc::clone(&self.options.max_waiting).try_acquire_owned();
-        let turn = Turn::new(self, query, snapshot);
-        let (query, snapshot) = turn.queued();
-        if let Ok(permit) = permit {
-            self.tell_admitted(query, snapshot);
-            return Next::Queued(turn, delay, permit);
-        }
-        // The maximum of requests is waiting.
-        let limit = self.limiter.algorithm().limit(&query.choice);
-        let decision = decision_of(limit, snapshot).refused_for_its_delay();
-        Next::answered(self.refuse(request, query, decision))
+        let Ok(permit) = Arc::clone(&self.options.max_waiting).try_acquire_owned() else {
+            // The maximum of requests is waiting.
+            LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
+            let decision = decision_of(limit, &snapshot).refused_for_its_delay();
+            return Next::answered(self.refuse(request, &query, decision));
+        };
+        self.tell_admitted(&query, &snapshot);
+        Next::Queued((query, snapshot), delay, permit)
     }
 
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
@@ -189,11 +186,16 @@ where
         }
     }
 
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted) {
+        if self.options.exposes_decision {
+            let limit = self.limiter.algorithm().limit(&admitted.choice);
+            let decision = decision_of(limit, &admitted.snapshot);
+            self.options.respond.expose(request, decision);
+        }
+    }
+
     #[inline]
-    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
-        let limit = self.limiter.algorithm().limit(&admitted.choice);
-        let decision = || decision_of(limit, &admitted.snapshot);
-        self.options.expose.expose(request, decision);
+    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
         let is_annotated = self.options.respond.annotates() && admitted.is_enforced;
         if !holds::<A::Limit>() {
             return is_annotated;
@@ -264,7 +266,7 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
     ResponseFuture::next(layer, inner, request, next)
 }
 
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Admits a request, which holds its cost if the limit is settled, or its place in flight;
     /// calls the observer, unless it is told.
     #[inline]
@@ -320,32 +322,33 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
 
     /// Turns away a request that is over its limit.
     #[cold]
-    fn refuse<Req, Res, Err, Choice, K>(
+    fn refuse<Req, Res, Err, K: Key>(
         &self,
         request: &Req,
-        query: &StoreQuery<Choice, K>,
+        query: &StoreQuery<A::Choice, K>,
         mut decision: Decision,
     ) -> Option<Result<Res, R::Error>>
     where
-        K: Key,
+        A: Choose<Req>,
         R: Respond<Req, Res, Err>,
         W: Observe<K>,
     {
         decision.resolve();
+        let limit = self.limiter.algorithm().limit(&query.choice);
         let outcome = match query.is_enforced {
             _ if decision.is_degraded() => Outcome::Degraded,
             true => Outcome::Refused,
             false => Outcome::ShadowRefused,
         };
         let event = Event {
-            decided: Some(&decision),
+            decided: Some(&(limit, Err(&decision))),
             ..query.event(outcome)
         };
         warn_of_bursts_of_zero(&decision);
         if !query.is_enforced {
             warn_of_rehearsal(&decision);
         }
-        let refusal = Refusal::new(Reason::Limited(&decision)).with_key(&query.key);
+        let refusal = Refusal::new(Reason::Limited(&decision));
         self.turn_away(request, refusal, query.is_enforced, event)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Options, RateLimitLayer};
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Enforces the limit only if this is `true`. If it is `false`, the request is decided and
     /// counted, but always passes: a dry run of the limit, with its costs, plans and keys.
     ///
@@ -64,7 +64,7 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn enforce<N2>(
         self,
         enforce: N2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N2, W>> {
-        self.with(|options| options.enforce(enforce))
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N2, W>> {
+        self.with(|(c, r, x, e, z, _, w)| (c, r, x, e, z, enforce, w))
     }
 }

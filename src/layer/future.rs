@@ -72,7 +72,7 @@ where
         mut request: Req,
         mut admitted: Layer::Admitted,
     ) -> Self {
-        let is_needed = layer.expose(&mut request, &mut admitted);
+        let is_needed = layer.hand_over(&mut request, &mut admitted);
         let future = service.call(request);
         if !is_needed {
             return Self::plain(future);
@@ -102,14 +102,17 @@ where
     pub(super) fn next(
         layer: &Arc<Layer>,
         service: &mut Svc,
-        request: Req,
+        mut request: Req,
         next: Next<Layer, Svc, Req>,
     ) -> Self {
         match next {
             Next::Uncounted => Self::plain(service.call(request)),
-            Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
-            Next::Queued(turn, delay, permit) => {
-                let wait = Wait::turn(turn, delay, permit);
+            Next::Admitted(admitted) => {
+                layer.expose_decision(&mut request, &admitted);
+                Self::admitted(layer, service, request, admitted)
+            }
+            Next::Queued(queued, delay, permit) => {
+                let wait = Wait::turn(queued, delay, permit);
                 Self::waiting(layer, service, request, wait)
             }
             Next::Answered(answer) => {

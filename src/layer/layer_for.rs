@@ -6,10 +6,7 @@ use tower_service::Service;
 
 use crate::{decision::Decision, error::StoreError, store::Verdict};
 
-use super::{
-    ResponseFuture,
-    waiting::{Turn, WaitPermit},
-};
+use super::{ResponseFuture, waiting::WaitPermit};
 
 /// A layer whose algorithm, store, key and options fit this service and its requests.
 ///
@@ -34,7 +31,7 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
 
     /// Says what comes after the store's verdict, and calls the observer.
     fn after_verdict(
-        self: &Arc<Self>,
+        &self,
         request: &Req,
         query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
@@ -47,10 +44,12 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
 
-    /// Puts the decision into the extensions of an admitted request, if that is exposed, and its
-    /// hold, unless the layer settles it. Says whether the response needs it too: a request in
-    /// flight shares its hold with the layer.
-    fn expose(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
+    /// Puts the decision where handlers find it, if it is exposed.
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted);
+
+    /// Gives an admitted request its hold, unless the layer settles it. Says whether the response
+    /// needs it too: a request in flight shares its hold with the layer.
+    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
     /// the rate-limit fields to the response.
@@ -67,7 +66,7 @@ pub enum Next<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> {
     /// The inner service is called.
     Admitted(Layer::Admitted),
     /// The inner service is called after this delay.
-    Queued(Turn<Svc, Req, Layer>, Duration, WaitPermit),
+    Queued(Queued<Svc, Req, Layer>, Duration, WaitPermit),
     /// The request is answered in the inner service's place.
     Answered(Result<Svc::Response, Layer::Error>),
 }
@@ -78,6 +77,12 @@ impl<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> Next<Layer, Svc,
         answer.map_or(Self::Uncounted, Self::Answered)
     }
 }
+
+/// What was asked for a request that has to wait for its turn, and its admission.
+pub(super) type Queued<Svc, Req, Layer> = (
+    <Layer as LayerFor<Svc, Req>>::Query,
+    Snapshot<<Layer as LayerFor<Svc, Req>>::Stored>,
+);
 
 /// The store's snapshot of an admission, or the decision of the limiter in the store's place.
 pub(super) type Snapshot<Stored> = Result<Stored, Box<Decision>>;

@@ -37,7 +37,7 @@ mod warnings;
 pub use fallback::Fallback;
 pub use future::ResponseFuture;
 pub use layer_for::LayerFor;
-pub use options::{Enforce, Exempt, Expose, Exposed, Options, Settle, SettledAtEnd};
+pub use options::{Enforce, Exempt, Options, Settle, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -174,24 +174,13 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
 }
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
-    fn with<Opts>(
-        self,
-        change: impl FnOnce(Options<C, R, X, E, D, Z, N, W>) -> Opts,
-    ) -> RateLimitLayer<A, S, F, Opts> {
-        RateLimitLayer {
-            limiter: self.limiter,
-            key: self.key,
-            options: change(self.options),
-        }
-    }
-
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Charges each request this much: a number, a closure over the request, or a table by route.
     ///
     /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charged nothing. A closure
     /// must name its argument's type: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, D, Z, N, W>> {
-        self.with(|options| options.cost(cost))
+    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, Z, N, W>> {
+        self.with(|(_, r, x, e, z, n, w)| (cost, r, x, e, z, n, w))
     }
 
     /// Sets the answer to refused requests, and the fields in the responses of admitted ones.
@@ -201,8 +190,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn respond_with<R2>(
         self,
         respond: R2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, D, Z, N, W>> {
-        self.with(|options| options.respond(respond))
+    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, Z, N, W>> {
+        self.with(|(c, _, x, e, z, n, w)| (c, respond, x, e, z, n, w))
     }
 
     /// Lets a request pass without a key, a count or a header if this closure returns `true`.
@@ -234,11 +223,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn exempt<Request, X2>(
         self,
         exempt: X2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, D, Z, N, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, Z, N, W>>
     where
         X2: Fn(&Request) -> bool,
     {
-        self.with(|options| options.exempt(exempt))
+        self.with(|(c, r, _, e, z, n, w)| (c, r, exempt, e, z, n, w))
     }
 
     /// Sets what happens to a request while the store is
@@ -266,8 +255,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn on_store_error<E2>(
         self,
         on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, D, Z, N, W>> {
-        self.with(|options| options.on_store_error(on_store_error))
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, Z, N, W>> {
+        self.with(|(c, r, x, _, z, n, w)| (c, r, x, on_store_error, z, n, w))
     }
 
     /// Settles a request by the head of its response: charges what the closure returns, and frees
@@ -304,11 +293,11 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn settle<Response, Z2>(
         self,
         spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z2, N, W>>
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z2, N, W>>
     where
         Z2: Fn(&Response) -> u32,
     {
-        self.with(|options| options.settle(spent))
+        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, spent, n, w))
     }
 
     /// Settles a request when the body of its response has ended, or was dropped because the caller
@@ -355,8 +344,8 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     pub fn settle_at_end(
         self,
         spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, SettledAtEnd, N, W>> {
-        self.with(|options| options.settle(SettledAtEnd(Arc::new(spent))))
+    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, SettledAtEnd, N, W>> {
+        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, SettledAtEnd(Arc::new(spent)), n, w))
     }
 
     /// Lets at most `requests` requests wait at the same time, of all keys together. One more is
@@ -409,8 +398,10 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     ///
     /// It costs an allocation and about as much time as the decision itself, so it is only done
     /// when asked for.
-    pub fn expose_decision(self) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Exposed, Z, N, W>> {
-        self.with(|options| options.expose(Exposed))
+    #[must_use]
+    pub fn expose_decision(mut self) -> Self {
+        self.options.exposes_decision = true;
+        self
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 
 #[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Calls this observer once for each request, with its outcome: admitted, refused, exempt,
     /// without a key, or undecided.
     ///
@@ -47,15 +47,12 @@ impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E
     /// assert_eq!(counts.each_ref().map(|count| count.load(Relaxed)), [3, 2]);
     /// # });
     /// ```
-    pub fn observe<O>(
-        self,
-        observer: O,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, O>> {
-        self.with(|options| options.observe(observer))
+    pub fn observe<O>(self, observer: O) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, O>> {
+        self.with(|(c, r, x, e, z, n, _)| (c, r, x, e, z, n, observer))
     }
 }
 
-impl<A, S, F, C, R, X, E, D, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, D, Z, N, W>> {
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Reports an admitted request.
     #[inline]
     pub(super) fn tell_admitted<Req, K>(

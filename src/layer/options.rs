@@ -2,28 +2,25 @@
 
 use std::sync::Arc;
 
-use http::Request;
 use tokio::sync::Semaphore;
 
 use crate::{
-    decision::Decision,
     response::{Http, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
 
-use super::waiting::max_waiting;
+use super::{RateLimitLayer, waiting::max_waiting};
 
 /// The options of a layer; the layer's setters replace them.
-// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, D (whether the decision is
-// exposed), Z (how holds are settled), N, W (who watches), in this order. A, S and F are the
-// algorithm, the store and the key extractor. A setter's new type ends in 2: `C2`.
+// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, Z (how holds are settled),
+// N, W (who watches), in this order. A, S and F are the algorithm, the store and the key extractor.
+// A setter's new type ends in 2: `C2`.
 #[derive(Debug, Clone)]
 pub struct Options<
     CostFn = u32,
     Resp = Http,
     ExemptFn = (),
     OnError = OnStoreError,
-    Expose = (),
     SettleFn = (),
     EnforceFn = bool,
     Observer = (),
@@ -32,7 +29,7 @@ pub struct Options<
     pub(super) respond: Resp,
     pub(super) exempt: ExemptFn,
     pub(super) on_store_error: OnError,
-    pub(super) expose: Expose,
+    pub(super) exposes_decision: bool,
     pub(super) max_waiting: Arc<Semaphore>,
     pub(super) settle: SettleFn,
     pub(super) enforce: EnforceFn,
@@ -46,7 +43,7 @@ impl Default for Options {
             respond: Http::default(),
             exempt: (),
             on_store_error: OnStoreError::default(),
-            expose: (),
+            exposes_decision: false,
             max_waiting: max_waiting(usize::MAX),
             settle: (),
             enforce: true,
@@ -55,24 +52,42 @@ impl Default for Options {
     }
 }
 
-/// Makes for each option a method that replaces it, which changes its type: `Options { cost, ..self
-/// }` could not.
-macro_rules! replaceable {
-    ([$($before:ident: $Before:ident,)*]) => {};
-    ([$($before:ident: $Before:ident,)*] $field:ident: $Field:ident, $($after:ident: $After:ident,)*) => {
-        impl<$($Before,)* $Field, $($After,)*> Options<$($Before,)* $Field, $($After,)*> {
-            pub(super) fn $field<New>(self, $field: New) -> Options<$($Before,)* New, $($After,)*> {
-                Options {
-                    $($before: self.$before,)* $field, $($after: self.$after,)*
-                    max_waiting: self.max_waiting,
-                }
-            }
+#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
+impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
+    /// The layer after a change of its options, which may change their types: `Options { cost, ..
+    /// }` could not.
+    pub(super) fn with<C2, R2, X2, E2, Z2, N2, W2>(
+        self,
+        change: impl FnOnce((C, R, X, E, Z, N, W)) -> (C2, R2, X2, E2, Z2, N2, W2),
+    ) -> RateLimitLayer<A, S, F, Options<C2, R2, X2, E2, Z2, N2, W2>> {
+        let before = self.options;
+        let (cost, respond, exempt, on_store_error, settle, enforce, observe) = change((
+            before.cost,
+            before.respond,
+            before.exempt,
+            before.on_store_error,
+            before.settle,
+            before.enforce,
+            before.observe,
+        ));
+        let options = Options {
+            cost,
+            respond,
+            exempt,
+            on_store_error,
+            exposes_decision: before.exposes_decision,
+            max_waiting: before.max_waiting,
+            settle,
+            enforce,
+            observe,
+        };
+        RateLimitLayer {
+            limiter: self.limiter,
+            key: self.key,
+            options,
         }
-        replaceable!([$($before: $Before,)* $field: $Field,] $($after: $After,)*);
-    };
+    }
 }
-
-replaceable!([] cost: C, respond: R, exempt: X, on_store_error: E, expose: D, settle: Z, enforce: N, observe: W,);
 
 /// Says which requests pass without a key, a count or a header.
 ///
@@ -124,34 +139,6 @@ impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
     #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
         self(request, key)
-    }
-}
-
-/// Puts the decision about an admitted request where handlers find it.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "the decision about a request of type `{Req}` cannot be exposed",
-    label = "`{Req}` has no extensions to put a decision into",
-    note = "leave `.expose_decision()` out: only an `http::Request` has extensions"
-)]
-pub trait Expose<Req> {
-    /// Puts the decision into the request, or never makes one.
-    #[inline]
-    fn expose(&self, request: &mut Req, decision: impl FnOnce() -> Decision) {
-        let _ = (request, decision);
-    }
-}
-
-/// Handlers don't see the decision: the default.
-impl<Req> Expose<Req> for () {}
-
-/// Handlers find the [`Decision`] in the request's extensions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Exposed;
-
-impl<B> Expose<Request<B>> for Exposed {
-    fn expose(&self, request: &mut Request<B>, decision: impl FnOnce() -> Decision) {
-        request.extensions_mut().insert(decision());
     }
 }
 

@@ -42,21 +42,6 @@ impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
         let layer = Arc::new(layer);
         Self { inner, layer }
     }
-
-    /// The inner service.
-    pub fn get_ref(&self) -> &Svc {
-        &self.inner
-    }
-
-    /// The inner service. Direct calls of it are not counted.
-    pub fn get_mut(&mut self) -> &mut Svc {
-        &mut self.inner
-    }
-
-    /// The inner service, without the limit.
-    pub fn into_inner(self) -> Svc {
-        self.inner
-    }
 }
 
 impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {

@@ -17,7 +17,7 @@ use tower_service::Service;
 
 use super::{
     LayerFor,
-    layer_for::{Next, Snapshot},
+    layer_for::{Next, Queued},
 };
 
 const ONCE: &str = "polled after it was ready";
@@ -28,41 +28,6 @@ pub(super) type WaitPermit = OwnedSemaphorePermit;
 /// Lets at most so many requests wait for their turns, of all keys together.
 pub(super) fn max_waiting(requests: usize) -> Arc<Semaphore> {
     Arc::new(Semaphore::new(requests.min(Semaphore::MAX_PERMITS)))
-}
-
-/// A turn in a queue. If it is dropped before it has come, it is given back.
-pub struct Turn<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> {
-    layer: Arc<Layer>,
-    queued: Option<(Layer::Query, Snapshot<Layer::Stored>)>,
-}
-
-impl<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> Turn<Svc, Req, Layer> {
-    pub(super) fn new(
-        layer: &Arc<Layer>,
-        query: Layer::Query,
-        snapshot: Snapshot<Layer::Stored>,
-    ) -> Self {
-        let layer = Arc::clone(layer);
-        let queued = Some((query, snapshot));
-        Self { layer, queued }
-    }
-
-    pub(super) fn queued(&self) -> &(Layer::Query, Snapshot<Layer::Stored>) {
-        self.queued.as_ref().expect(ONCE)
-    }
-
-    fn has_come(&mut self) -> Layer::Admitted {
-        let (query, snapshot) = self.queued.take().expect(ONCE);
-        self.layer.admit(query, snapshot)
-    }
-}
-
-impl<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>> Drop for Turn<Svc, Req, Layer> {
-    fn drop(&mut self) {
-        if let Some((query, snapshot)) = &self.queued {
-            self.layer.withdraw(query, snapshot);
-        }
-    }
 }
 
 pin_project! {
@@ -79,6 +44,21 @@ pin_project! {
         #[pin]
         wait: Wait<Svc, Req, Layer>,
     }
+
+    /// A turn that has not come is given back.
+    impl<Svc, Req, Layer> PinnedDrop for Waiting<Svc, Req, Layer>
+    where
+        Svc: Service<Req>,
+        Svc: Clone,
+        Layer: LayerFor<Svc, Req>,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let WaitProjection::Turn { queued: Some((query, snapshot)), .. } = this.wait.project() {
+                this.layer.withdraw(query, snapshot);
+            }
+        }
+    }
 }
 
 pin_project! {
@@ -91,7 +71,7 @@ pin_project! {
         Layer: LayerFor<Svc, Req>,
     {
         Decision { query: Option<Layer::Query>, #[pin] deciding: Layer::Deciding },
-        Turn { turn: Turn<Svc, Req, Layer>, #[pin] sleep: Sleep, permit: WaitPermit },
+        Turn { queued: Option<Queued<Svc, Req, Layer>>, #[pin] sleep: Sleep, permit: WaitPermit },
     }
 }
 
@@ -101,11 +81,14 @@ where
     Layer: LayerFor<Svc, Req>,
 {
     /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(turn: Turn<Svc, Req, Layer>, delay: Duration, permit: WaitPermit) -> Self {
-        let sleep = sleep(delay);
+    pub(super) fn turn(
+        queued: Queued<Svc, Req, Layer>,
+        delay: Duration,
+        permit: WaitPermit,
+    ) -> Self {
         Self::Turn {
-            turn,
-            sleep,
+            queued: Some(queued),
+            sleep: sleep(delay),
             permit,
         }
     }
@@ -150,9 +133,10 @@ where
                 let query = query.take().expect(ONCE);
                 this.layer.after_verdict(request, query, verdict)
             }
-            WaitProjection::Turn { turn, sleep, .. } => {
+            WaitProjection::Turn { queued, sleep, .. } => {
                 ready!(sleep.poll(cx));
-                Next::Admitted(turn.has_come())
+                let (query, snapshot) = queued.take().expect(ONCE);
+                Next::Admitted(this.layer.admit(query, snapshot))
             }
         })
     }

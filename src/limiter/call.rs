@@ -135,7 +135,7 @@ where
     /// Starts to measure, if an observer is told of the call and wants it.
     #[inline]
     fn start(limiter: &RateLimiter<C, S, W>, request: &RequestOf<C>) -> Option<Instant> {
-        (request.observed_cost()).and_then(|_| limiter.observer.start())
+        (request.observed_cost().is_some() && limiter.observer.times_store()).then(Instant::now)
     }
 
     /// Tells the caller and the observer.

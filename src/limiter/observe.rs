@@ -1,6 +1,6 @@
 //! What the observer of a limiter is told.
 
-use std::{cell::LazyCell, time::Duration};
+use std::time::Duration;
 
 use crate::{
     algorithm::Limit,
@@ -76,6 +76,9 @@ impl<A, S, W> RateLimiter<A, S, W> {
     ) where
         W: Observe<K>,
     {
+        if self.observer.is_silent() {
+            return;
+        }
         let outcome = match answered {
             Ok(Some(verdict)) if verdict.admitted => Outcome::Admitted,
             Ok(Some(_)) => Outcome::Refused,
@@ -86,7 +89,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
         let decided = verdict.map(|verdict| (limit, Ok(&verdict.snapshot)));
         self.observer.observe(&Event {
             cost,
-            key: Some(&LazyCell::new(|| key.to_owned())),
+            key: Some(&key.to_owned()),
             decided: decided.as_ref().map(|decided| decided as _),
             error: answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),

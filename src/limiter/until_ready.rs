@@ -148,7 +148,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
             let refused_for = {
                 let choice = self.algorithm.choose(&());
                 let limit = self.algorithm.limit(&choice);
-                let started = self.observer.start();
+                let started = self.observer.times_store().then(Instant::now);
                 let asked = self.store.decide(limit, key, Ask::Charge(cost));
                 let verdict = asked.wait().await;
                 let store_time = started.map(|started| started.elapsed());

@@ -1,6 +1,6 @@
 //! The event of one request, or of one call of a limiter, as an observer sees it.
 
-use std::{cell::LazyCell, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     algorithm::Limit,
@@ -86,18 +86,6 @@ pub(crate) trait Decided {
     fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool));
 }
 
-impl Decided for Decision {
-    fn decision(&self) -> Decision {
-        self.clone()
-    }
-
-    fn delay(&self) -> Duration {
-        self.delay()
-    }
-
-    fn describe_shadows(&self, _tell: &mut dyn FnMut(PolicyDecision, bool)) {}
-}
-
 /// By a limit, from the snapshot of its store; or in the store's place.
 impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
     #[inline]
@@ -124,25 +112,6 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
     }
 }
 
-/// The key that the store was asked about: a request's own, or that of a limiter's call, whose
-/// owned form is made when it is first read.
-pub(crate) trait EventKey<K> {
-    fn key(&self) -> &K;
-}
-
-impl<K> EventKey<K> for K {
-    #[inline]
-    fn key(&self) -> &K {
-        self
-    }
-}
-
-impl<K, F: FnOnce() -> K> EventKey<K> for LazyCell<K, F> {
-    fn key(&self) -> &K {
-        self
-    }
-}
-
 /// The outcome of one request, or of one call of a limiter, for an [`Observe`](super::Observe).
 ///
 /// `K` is the type of the keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that of an
@@ -153,7 +122,7 @@ pub struct Event<'a, K> {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u32,
     /// `None` if no store was asked.
-    pub(crate) key: Option<&'a dyn EventKey<K>>,
+    pub(crate) key: Option<&'a K>,
     /// `None` if nothing was decided.
     pub(crate) decided: Option<&'a dyn Decided>,
     pub(crate) error: Option<&'a StoreError>,
@@ -202,7 +171,7 @@ impl<'a, K> Event<'a, K> {
     ///
     /// For a limiter's call this is a copy, made at the first call of this method.
     pub fn key(&self) -> Option<&'a K> {
-        self.key.map(EventKey::key)
+        self.key
     }
 
     /// The decision, with each policy: what is left, the wait of a refused request, the delay of an

@@ -17,7 +17,8 @@ const POLICY_REQUESTS: &str = "tollgate.policy.requests";
 const WAIT: &str = "tollgate.wait.duration";
 const STORE: &str = "tollgate.store.duration";
 
-/// The values of the label `outcome` for a policy's decision.
+/// The values of the label `outcome` of what is decided: the first outcomes, and at the end a
+/// refusal in the store's place.
 const DECIDED: [&str; 5] = [
     Outcome::Admitted.name(),
     Outcome::Refused.name(),
@@ -26,11 +27,6 @@ const DECIDED: [&str; 5] = [
     "degraded_refused",
 ];
 
-/// Their indices.
-const ADMITTED: usize = 0;
-const REFUSED: usize = 1;
-const SHADOW_REFUSED: usize = 2;
-const DEGRADED: usize = 3;
 const DEGRADED_REFUSED: usize = 4;
 
 /// The label value of all policies beyond [`MAX_POLICIES`].
@@ -98,19 +94,13 @@ struct Handles {
     limit: String,
     /// One for each outcome.
     requests: [Counter; Outcome::ALL.len()],
-    /// One for each of [`DECIDED`].
-    decided: [Counted; DECIDED.len()],
+    /// The units and the wait, for each of [`DECIDED`].
+    decided: [(Counter, Histogram); DECIDED.len()],
     debited_units: Counter,
     /// The counters of the first policies, by name. A slot that is taken is never freed, so that
     /// they are read without a lock.
     policies: [OnceLock<(String, PolicyCounters)>; MAX_POLICIES],
     other_policies: OnceLock<PolicyCounters>,
-}
-
-/// The counters of requests with the same decision.
-struct Counted {
-    units: Counter,
-    wait: Histogram,
 }
 
 impl Metrics {
@@ -126,7 +116,10 @@ impl Metrics {
         );
         let handles = Handles {
             requests,
-            decided: DECIDED.map(|outcome| Counted::of(&limit, outcome)),
+            decided: DECIDED.map(|outcome| {
+                let wait = histogram!(WAIT, "limit" => limit.clone(), "outcome" => outcome);
+                (units(&limit, outcome), wait)
+            }),
             debited_units: units(&limit, Outcome::Debited.name()),
             policies: [const { OnceLock::new() }; MAX_POLICIES],
             other_policies: OnceLock::new(),
@@ -167,42 +160,39 @@ impl<K> Observe<K> for Metrics {
     fn observe(&self, event: &Event<'_, K>) {
         let (handles, outcome) = (&*self.handles, event.outcome());
         handles.requests[outcome as usize].increment(1);
-        let which = match outcome {
-            Outcome::Admitted => ADMITTED,
-            Outcome::Refused => REFUSED,
-            Outcome::ShadowRefused => SHADOW_REFUSED,
-            Outcome::Degraded => match event.decision() {
-                Some(decision) if !decision.is_admitted() => DEGRADED_REFUSED,
-                _ => DEGRADED,
-            },
-            Outcome::Debited => {
-                handles.debited_units.increment(event.cost().into());
-                return self.record_store_time(event);
-            }
-            _ => return self.record_store_time(event),
-        };
-        let counted = &handles.decided[which];
-        counted.units.increment(u64::from(event.cost()));
+        if outcome == Outcome::Debited {
+            handles.debited_units.increment(event.cost().into());
+        }
         // Not `event.decision()`, which moves the decision into an `Option`: a tenth of this
         // function's instructions (bench `instructions`, the row `layer, counted`).
         if let Some(decided) = event.decided {
             let decision = decided.decision();
+            let which = match outcome {
+                Outcome::Degraded if !decision.is_admitted() => DEGRADED_REFUSED,
+                _ => outcome as usize,
+            };
+            let (units, wait) = &handles.decided[which];
+            units.increment(event.cost().into());
             for policy in decision.policies() {
-                handles.count(policy, which);
+                // If a tuple refuses, only the members that refused are counted.
+                if decision.is_admitted() || !policy.is_admitted() {
+                    handles.counters(policy)[which].increment(1);
+                }
             }
             event.describe_shadows(&mut |policy, would_refuse| {
-                let which = if would_refuse {
-                    SHADOW_REFUSED
-                } else {
-                    ADMITTED
+                let which = match would_refuse {
+                    true => Outcome::ShadowRefused,
+                    false => Outcome::Admitted,
                 };
-                handles.counters(&policy)[which].increment(1);
+                handles.counters(&policy)[which as usize].increment(1);
             });
-            if let Some(wait) = event.wait(&decision) {
-                counted.wait.record(wait);
+            if let Some(waited) = event.wait(&decision) {
+                wait.record(waited);
             }
         }
-        self.record_store_time(event);
+        if let (Some(store), Some(took)) = (&self.store, event.store_time()) {
+            store.record(took);
+        }
     }
 
     #[inline]
@@ -211,25 +201,7 @@ impl<K> Observe<K> for Metrics {
     }
 }
 
-impl Metrics {
-    #[inline]
-    fn record_store_time<K>(&self, event: &Event<'_, K>) {
-        if let (Some(store), Some(took)) = (&self.store, event.store_time()) {
-            store.record(took);
-        }
-    }
-}
-
 impl Handles {
-    /// Counts a request that was charged to a policy or refused by it, as one of [`DECIDED`]. If a
-    /// tuple refuses, only the members that refused are counted.
-    #[inline]
-    fn count(&self, policy: &PolicyDecision, which: usize) {
-        if matches!(which, ADMITTED | DEGRADED) || !policy.is_admitted() {
-            self.counters(policy)[which].increment(1);
-        }
-    }
-
     /// The counters of a policy, which are made if it is new.
     #[inline]
     fn counters(&self, policy: &PolicyDecision) -> &PolicyCounters {
@@ -251,15 +223,6 @@ impl Handles {
                 "limit" => self.limit.clone(), "policy" => policy.to_owned(), "outcome" => outcome
             )
         })
-    }
-}
-
-impl Counted {
-    fn of(limit: &str, outcome: &'static str) -> Self {
-        Self {
-            units: units(limit, outcome),
-            wait: histogram!(WAIT, "limit" => limit.to_owned(), "outcome" => outcome),
-        }
     }
 }
 

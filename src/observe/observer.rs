@@ -1,7 +1,5 @@
 //! The trait of observers, which see the outcome of each request and each call of a limiter.
 
-use std::time::Instant;
-
 use super::Event;
 
 /// Sees the outcome of each request of a [layer](crate::RateLimitLayer::observe), or of each call
@@ -70,13 +68,6 @@ pub trait Observe<K> {
     fn is_silent(&self) -> bool {
         false
     }
-
-    /// The time at which the store is asked, if it is measured.
-    #[doc(hidden)]
-    #[inline]
-    fn start(&self) -> Option<Instant> {
-        self.times_store().then(Instant::now)
-    }
 }
 
 /// No observer: the default.
@@ -87,11 +78,6 @@ impl<K> Observe<K> for () {
     #[inline]
     fn is_silent(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn start(&self) -> Option<Instant> {
-        None
     }
 }
 

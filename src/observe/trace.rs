@@ -1,7 +1,7 @@
 //! The outcomes of requests and calls, in the spans and the log of `tracing`.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::HashSet,
     fmt::{self, Debug},
     hash::{BuildHasher, Hash, RandomState},
     sync::{Arc, Mutex, PoisonError},
@@ -20,8 +20,8 @@ const MAX_KEYS: usize = 1_000;
 /// A longer key is cut off after this many characters.
 const MAX_KEY_LEN: usize = 200;
 
-/// Records the outcome of a request or call in the current span, and logs a refusal at most once a
-/// minute for each key.
+/// Records the outcome of a request or call in the current span, and logs a refusal at most once in
+/// each minute for each key.
 ///
 /// - **Span**: these fields are recorded if the current span declares them (as
 ///   [`tracing::field::Empty`](https://docs.rs/tracing/latest/tracing/field/struct.Empty.html)):
@@ -74,14 +74,14 @@ struct Shared {
 /// Which keys were logged within the period.
 #[derive(Default)]
 struct Logged {
-    /// In the order in which they were logged.
-    times: VecDeque<(Instant, u64)>,
+    /// When the period began, if anything was logged.
+    since: Option<Instant>,
     keys: HashSet<u64>,
     left_out: u64,
 }
 
 impl Trace {
-    /// Logs a refusal at most once a minute for each key.
+    /// Logs a refusal at most once in each minute for each key.
     pub fn new() -> Self {
         Self {
             period: Duration::from_secs(60),
@@ -89,7 +89,7 @@ impl Trace {
         }
     }
 
-    /// Logs a refusal at most once per `period` for each key.
+    /// Logs a refusal at most once in each `period` for each key. A period begins with a refusal.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.period = period;
@@ -105,11 +105,6 @@ impl Default for Trace {
 
 impl<K: Debug + Hash> Observe<K> for Trace {
     fn observe(&self, event: &Event<'_, K>) {
-        let (span, outcome) = (Span::current(), event.outcome());
-        let may_be_refused = matches!(
-            outcome,
-            Outcome::Refused | Outcome::ShadowRefused | Outcome::Degraded
-        );
         event.describe_shadows(&mut |policy, would_refuse| {
             if let (Some(key), true) = (event.key(), would_refuse) {
                 self.log(
@@ -120,15 +115,12 @@ impl<K: Debug + Hash> Observe<K> for Trace {
                 );
             }
         });
-        if span.is_disabled() && !may_be_refused {
-            return;
-        }
         let decision = event.decision();
-        record(&span, event, decision.as_ref());
+        record(&Span::current(), event, decision.as_ref());
         if let (Some(key), Some(decision)) = (event.key(), &decision)
             && !decision.is_admitted()
         {
-            let refused = (decision.policy(), outcome);
+            let refused = (decision.policy(), event.outcome());
             self.log(key, event.cost(), refused, event.wait(decision));
         }
     }
@@ -170,17 +162,15 @@ impl Trace {
 impl Logged {
     /// If a refusal of this key is to be logged now, how many refusals were left out before it.
     fn is_due(&mut self, key: u64, period: Duration, now: Instant) -> Option<u64> {
-        while let Some((logged, old)) = self.times.front()
-            && now.saturating_duration_since(*logged) >= period
-        {
-            self.keys.remove(old);
-            self.times.pop_front();
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= period {
+            self.since = Some(now);
+            self.keys.clear();
         }
         if self.keys.len() >= MAX_KEYS || !self.keys.insert(key) {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
-        self.times.push_back((now, key));
         Some(std::mem::take(&mut self.left_out))
     }
 }
@@ -259,9 +249,9 @@ mod tests {
         assert_eq!(is_due(2, 59), Some(2));
         assert_eq!(
             [is_due(1, 60), is_due(2, 118), is_due(1, 119)],
-            [Some(0), None, None]
+            [Some(0), Some(0), None]
         );
-        assert_eq!(is_due(1, 120), Some(2));
+        assert_eq!(is_due(1, 120), Some(1));
     }
 
     #[test]
@@ -269,8 +259,8 @@ mod tests {
         let (mut logged, start) = (Logged::default(), Instant::now());
         let due = (0..100_000).filter(|key| logged.is_due(*key, PERIOD, start).is_some());
         assert_eq!(due.count(), MAX_KEYS);
-        assert_eq!([logged.keys.len(), logged.times.len()], [MAX_KEYS; 2]);
-        assert!(logged.keys.capacity() <= 2 * MAX_KEYS && logged.times.capacity() <= 2 * MAX_KEYS);
+        assert_eq!(logged.keys.len(), MAX_KEYS);
+        assert!(logged.keys.capacity() <= 2 * MAX_KEYS);
         let left_out = 100_000 - MAX_KEYS as u64;
         assert_eq!(logged.is_due(7, PERIOD, start + PERIOD), Some(left_out));
         assert_eq!(logged.keys.len(), 1);

@@ -16,7 +16,7 @@ use super::body_end::{BodyEnd, WatchedBody};
 /// is wrapped or boxed.
 ///
 /// It is implemented for axum's and tonic's `Body` (with the features of those names), for `Full`,
-/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`], `Vec<u8>` and `String`. If
+/// `BoxBody` and `UnsyncBoxBody` of `http-body-util`, and for [`Bytes`] and `String`. If
 /// another layer, such as compression, wraps the body, put the limit inside of that layer, or
 /// implement this trait:
 ///
@@ -147,17 +147,6 @@ impl FromBytes for Bytes {
     }
 }
 
-impl FromBytes for Vec<u8> {
-    fn from_bytes(bytes: Bytes) -> Self {
-        bytes.into()
-    }
-
-    fn keeping(self, end: BodyEnd) -> Self {
-        end.in_memory(self.len() as u64);
-        self
-    }
-}
-
 /// Invalid UTF-8 becomes U+FFFD; only a renderer of your own can write it.
 impl FromBytes for String {
     fn from_bytes(bytes: Bytes) -> Self {
@@ -211,7 +200,6 @@ mod tests {
     fn bytes_are_kept_as_they_are() {
         let bytes = Bytes::from_static(b"\xFFover");
         assert_eq!(Bytes::from_bytes(bytes.clone()), bytes);
-        assert_eq!(Vec::from_bytes(bytes.clone()), bytes);
         assert_eq!(String::from_bytes(bytes), "\u{FFFD}over");
     }
 }

@@ -5,9 +5,14 @@ mod older_drafts;
 
 use std::sync::OnceLock;
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Response};
 
-use super::fields::{DRAFT_6, Fields, POLICY, RATE_LIMIT, X_RATE_LIMIT};
+use super::{
+    Refusal,
+    fields::{DRAFT_6, Fields, POLICY, RATE_LIMIT, X_RATE_LIMIT},
+    retry_after,
+    set_field::set_no_store,
+};
 use crate::{
     decision::{Decision, PolicyDecision},
     logged_once::LoggedOnce,
@@ -36,8 +41,8 @@ impl FieldWriter {
         self.dialect
     }
 
-    /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] never
-    /// removes a line, and adds no line twice.
+    /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] adds
+    /// its lines after those of an inner layer or the handler.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
         if headers
             .try_reserve(self.dialect.rate_limit_names().len())
@@ -48,7 +53,7 @@ impl FieldWriter {
         match self.dialect {
             Fields::Draft11 => {
                 if let Ok(true) = headers.try_append(POLICY, self.policy_line(decision)) {
-                    return add_beside_others(decision, headers);
+                    warn_of_equal_names(decision, headers);
                 }
                 // The list is not empty: a refusal has a policy that refuses.
                 let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
@@ -63,12 +68,20 @@ impl FieldWriter {
         }
     }
 
-    /// Adds the fields, unless the renderer has written one of the same name.
-    pub(super) fn add_unless_rendered(&self, decision: &Decision, headers: &mut HeaderMap) {
-        let names = self.dialect.rate_limit_names();
-        if !names.iter().any(|name| headers.contains_key(name)) {
-            self.add(decision, headers);
+    /// Adds what every refusal has, whatever its form: the wait, the fields, unless the renderer
+    /// has written one of them, and the decision among the extensions. No cache may keep the
+    /// answer.
+    pub(super) fn complete<B>(&self, refusal: &Refusal<'_>, response: &mut Response<B>) {
+        if let Some(decision) = refusal.decision() {
+            let headers = response.headers_mut();
+            retry_after::set(decision, headers);
+            let mut names = self.dialect.rate_limit_names().iter();
+            if !names.any(|name| headers.contains_key(name)) {
+                self.add(decision, headers);
+            }
+            response.extensions_mut().insert(decision.clone());
         }
+        set_no_store(response.headers_mut());
     }
 
     fn policy_line(&self, decision: &Decision) -> HeaderValue {
@@ -81,26 +94,6 @@ impl FieldWriter {
         match is_same {
             true => line.clone(),
             false => draft_11::policies(decision),
-        }
-    }
-}
-
-/// Adds what is left after the lines of an inner layer or the handler; our policies are the last
-/// line. If the handler has rendered this same decision, nothing is added.
-fn add_beside_others(decision: &Decision, headers: &mut HeaderMap) {
-    warn_of_equal_names(decision, headers);
-    let rates = draft_11::rates(decision);
-    let lines: Vec<_> = headers.get_all(POLICY).iter().cloned().collect();
-    let is_rendered = headers.get_all(RATE_LIMIT).iter().any(|it| *it == rates);
-    match &lines[..] {
-        [others @ .., ours] if is_rendered && others.contains(ours) => {
-            headers.remove(POLICY);
-            for line in others {
-                let _ = headers.try_append(POLICY, line.clone());
-            }
-        }
-        _ => {
-            let _ = headers.try_append(RATE_LIMIT, rates);
         }
     }
 }

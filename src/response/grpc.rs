@@ -11,11 +11,11 @@ use super::{
     body::{FromBytes, keep_until_end},
     field_writer::FieldWriter,
     fields::Fields,
-    refusal::{plain_text, strip_prefix},
+    refusal::strip_prefix,
     retry_after,
-    set_field::{ascii, set, set_if_absent, set_no_store},
+    set_field::{ascii, set, set_if_absent},
 };
-use crate::{decision::Decision, error::StoreErrorKind, hold::Hold};
+use crate::{decision::Decision, hold::Hold};
 
 mod protobuf;
 #[cfg(feature = "tonic")]
@@ -29,11 +29,6 @@ const GRPC_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-m
 const GRPC: &str = "application/grpc";
 
 const RESOURCE_EXHAUSTED: u16 = 8;
-const INTERNAL: u16 = 13;
-const UNAVAILABLE: u16 = 14;
-
-/// The longest text of a rejection that is sent; a longer one becomes the reason phrase.
-const MAX_MESSAGE_LEN: usize = 1_024;
 
 /// Answers a refused request with `RESOURCE_EXHAUSTED` (8), whether the request is gRPC or not: for
 /// a service that speaks only gRPC.
@@ -119,21 +114,13 @@ impl Grpc {
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static(content_type);
         set(headers, header::CONTENT_TYPE, content_type);
-        match refusal.reason() {
-            Reason::Limited(decision) => {
-                if let Some(millis) = pushback_millis(decision) {
-                    set_if_absent(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
-                }
-                retry_after::set(decision, headers);
-                self.fields.add_unless_rendered(decision, headers);
-                response.extensions_mut().insert(decision.clone());
-            }
-            Reason::Rejected(rejection) => {
-                *response.extensions_mut() = rejection.extensions().clone();
-            }
-            Reason::StoreFailed(_) => {}
+        if let Some(millis) = refusal.decision().and_then(pushback_millis) {
+            set_if_absent(headers, GRPC_PUSHBACK, HeaderValue::from(millis));
         }
-        set_no_store(response.headers_mut());
+        if let Reason::Rejected(rejection) = refusal.reason() {
+            *response.extensions_mut() = rejection.extensions().clone();
+        }
+        self.fields.complete(refusal, &mut response);
         response
     }
 }
@@ -149,6 +136,11 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    /// Puts the decision into the request's extensions.
+    fn expose(&self, request: &mut Request<ReqB>, decision: Decision) {
+        request.extensions_mut().insert(decision);
     }
 
     /// Puts the hold into the request's extensions.
@@ -196,44 +188,23 @@ fn content_type(request: &HeaderMap) -> Option<&'static str> {
     Some(answer)
 }
 
-/// The built-in status: that of a rejection has the gRPC code for its HTTP status.
+/// The built-in status, with the gRPC code for its HTTP status.
 fn built_in(refusal: &Refusal<'_>) -> HeaderMap {
-    let (code, message) = match refusal.reason() {
-        Reason::Limited(decision) => (
-            RESOURCE_EXHAUSTED,
-            HeaderValue::from_static(refusal_text(decision)),
-        ),
-        Reason::Rejected(rejection) => (code_of(rejection.status()), message_of(rejection)),
-        Reason::StoreFailed(StoreErrorKind::Unavailable) => (
-            UNAVAILABLE,
-            HeaderValue::from_static("rate limiting is temporarily unavailable"),
-        ),
-        Reason::StoreFailed(_) => (INTERNAL, HeaderValue::from_static("Internal Server Error")),
-    };
+    let message = refusal.message();
     let mut headers = HeaderMap::new();
-    set(&mut headers, GRPC_STATUS, HeaderValue::from(code));
-    set(&mut headers, GRPC_MESSAGE, message);
+    let code = HeaderValue::from(code_of(refusal.status()));
+    set(&mut headers, GRPC_STATUS, code);
+    set(&mut headers, GRPC_MESSAGE, percent_encoded(&message));
     if let Some(decision) = refusal.decision() {
-        let details = STANDARD_NO_PAD.encode(refusal_details(decision));
+        let details = STANDARD_NO_PAD.encode(refusal_details(decision, &message));
         set(&mut headers, GRPC_DETAILS, ascii(details));
     }
     headers
 }
 
-/// The message of a refusal.
-fn refusal_text(decision: &Decision) -> &'static str {
-    match decision.retry_after() {
-        Some(_) => "rate limit exceeded",
-        None if decision.never_fits() => {
-            "the request costs more than can ever be let through at once"
-        }
-        None => "too many requests are in flight",
-    }
-}
-
 /// The bytes of `grpc-status-details-bin`: only policy names and numbers, and nothing that a caller
 /// has sent.
-fn refusal_details(decision: &Decision) -> Vec<u8> {
+fn refusal_details(decision: &Decision, message: &str) -> Vec<u8> {
     let policies = decision.policies().iter();
     let violations = policies
         .filter(|policy| !policy.is_admitted())
@@ -248,7 +219,7 @@ fn refusal_details(decision: &Decision) -> Vec<u8> {
     let retry_info = decision.retry_after().map(protobuf::retry_info);
     let quota_failure = protobuf::quota_failure(violations);
     let details: Vec<_> = retry_info.into_iter().chain([quota_failure]).collect();
-    protobuf::status(RESOURCE_EXHAUSTED, refusal_text(decision), &details)
+    protobuf::status(RESOURCE_EXHAUSTED, message, &details)
 }
 
 /// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). `None` if the wait
@@ -267,19 +238,14 @@ fn code_of(status: StatusCode) -> u16 {
         403 => 7,  // PERMISSION_DENIED
         404 => 5,  // NOT_FOUND
         429 => RESOURCE_EXHAUSTED,
-        503 => UNAVAILABLE,
-        500..=599 => INTERNAL,
-        _ => 2, // UNKNOWN
+        503 => 14,       // UNAVAILABLE
+        500..=599 => 13, // INTERNAL
+        _ => 2,          // UNKNOWN
     }
 }
 
-/// A plain-text body in the encoding of `grpc-message`, where anything but printable ASCII becomes
-/// `%XX`; or what the status means.
-fn message_of(rejection: &Response<Bytes>) -> HeaderValue {
-    let Some(text) = plain_text(rejection).filter(|text| text.len() <= MAX_MESSAGE_LEN) else {
-        let reason = rejection.status().canonical_reason();
-        return HeaderValue::from_static(reason.unwrap_or("rejected"));
-    };
+/// A text in the encoding of `grpc-message`, where anything but printable ASCII becomes `%XX`.
+fn percent_encoded(text: &str) -> HeaderValue {
     let mut message = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

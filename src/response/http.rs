@@ -1,18 +1,18 @@
 //! The answer in HTTP: 429, the time to wait, and what is left.
 
-use std::{borrow::Cow, mem};
+use std::{borrow::Cow, fmt, mem, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
 
 use super::{
-    BodyEnd, PlainText, ProblemJson, Reason, Refusal, Render, Respond,
+    BodyEnd, Reason, Refusal, Respond,
     body::{FromBytes, keep_until_end},
     fields::Fields,
     grpc::{Grpc, content_type_of_call},
     head::for_method,
+    render::Render,
     retry_after,
-    set_field::set_no_store,
 };
 use crate::{
     decision::{Decision, PolicyDecision},
@@ -36,7 +36,7 @@ use crate::{
 ///    as in draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
 ///    [`Fields`] for other dialects.
 /// 4. The body is an `application/problem+json` (RFC 9457), or written by a
-///    [closure](Self::render) or a [renderer](Self::renderer). For `HEAD` it is left out, with its
+///    [closure](Self::render). For `HEAD` it is left out, with its
 ///    length in `Content-Length`.
 /// 5. A gRPC or gRPC-Web request, a `POST` with one of their content types, is answered in [its own
 ///    form](super::Grpc) instead. Any other method is HTTP, with any content type.
@@ -83,38 +83,74 @@ use crate::{
 /// # Example: customised
 ///
 /// ```
-/// use tollgate::response::{Fields, Http, ProblemJson};
+/// use tollgate::response::{Fields, Http};
 ///
 /// let terse = Http::new().fields(Fields::Off).plain_text();
-/// let typed = Http::new().fields(Fields::XRateLimit).problem_type(ProblemJson::QUOTA_EXCEEDED);
+/// let typed = Http::new().fields(Fields::XRateLimit).problem_type(Http::QUOTA_EXCEEDED);
 /// # let _ = (terse, typed);
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct Http<R = ProblemJson> {
-    renderer: R,
+#[derive(Clone, Default)]
+pub struct Http {
+    render: Render,
     /// The answers to gRPC calls, with the fields of all answers.
     pub(super) grpc: Grpc,
 }
 
 impl Http {
+    /// The problem type that draft-ietf-httpapi-ratelimit-headers-11 proposes for an exceeded
+    /// quota.
+    ///
+    /// It is not registered yet, so it is sent only if you [set it](Self::problem_type).
+    pub const QUOTA_EXCEEDED: &'static str =
+        "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
     /// The default: the [fields](Fields::Draft11) of draft 11, and a problem+json body.
     pub const fn new() -> Self {
         Self {
-            renderer: ProblemJson::new(),
+            render: Render::Problem,
             grpc: Grpc::new(),
         }
     }
 
-    /// Names the type of problem in the body of a 429: a URI. By default there is none, which means
-    /// `about:blank`.
+    /// Names the type of problem in the body of a 429: a URI, which is sent as it is. By default
+    /// there is none, which means `about:blank`.
+    ///
+    /// The body also names the policies that refuse, in the extension member of
+    /// draft-ietf-httpapi-ratelimit-headers-11. It contains nothing of the key, the address or the
+    /// store.
+    ///
+    /// # Example: the body of a refusal
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use bytes::Bytes;
+    /// # use http::Response;
+    /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
+    /// use tollgate::response::Http;
+    ///
+    /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+    /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
+    /// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_000),
+    /// #     replenished_after_micros: 1_000_000,
+    /// #     reset_after_micros: 1_000_000, delay_micros: 0,
+    /// # }));
+    /// let http = Http::new().problem_type("urn:too-fast");
+    /// let response: Response<Bytes> = http.response(&decision);
+    /// assert_eq!(response.headers()["Content-Type"], "application/problem+json");
+    /// assert_eq!(
+    ///     response.body(),
+    ///     concat!(
+    ///         r#"{"type":"urn:too-fast","title":"Too Many Requests","status":429,"#,
+    ///         r#""detail":"The rate limit is exceeded. Try again in 1 second.","violated-policies":["trial"]}"#,
+    ///     ),
+    /// );
+    /// ```
     #[must_use]
     pub fn problem_type(mut self, uri: impl Into<Cow<'static, str>>) -> Self {
-        self.renderer = ProblemJson::of_type(uri.into());
+        self.render = Render::ProblemOfType(uri.into());
         self
     }
-}
 
-impl<R> Http<R> {
     /// Which rate-limit fields are sent, to admitted and refused callers alike.
     #[must_use]
     pub fn fields(mut self, fields: Fields) -> Self {
@@ -123,42 +159,89 @@ impl<R> Http<R> {
     }
 
     /// Answers a 429 with one line of text instead of JSON.
+    ///
+    /// # Example: the text of a refusal
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use bytes::Bytes;
+    /// # use http::Response;
+    /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
+    /// use tollgate::response::Http;
+    ///
+    /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+    /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
+    /// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_100),
+    /// #     replenished_after_micros: 1_000_100,
+    /// #     reset_after_micros: 1_000_100, delay_micros: 0,
+    /// # }));
+    /// let response: Response<Bytes> = Http::new().plain_text().response(&decision);
+    /// assert_eq!(response.body(), "The rate limit is exceeded. Try again in 2 seconds.\n");
+    /// ```
     #[must_use]
-    pub fn plain_text(self) -> Http<PlainText> {
-        self.renderer(PlainText)
+    pub fn plain_text(mut self) -> Self {
+        self.render = Render::PlainText;
+        self
     }
 
-    /// Lets a closure write the response to a refused request, whatever the reason: it is over its
-    /// limit, it has no key, or the store failed. See [`Render`].
+    /// Lets a closure write the response to a refused request, whatever the
+    /// [reason](Refusal::reason): it is over its limit, it has no key, or the store failed.
+    ///
+    /// The layer then adds headers that the response does not have:
+    ///
+    /// - If the request is over its limit, the rate-limit fields and `Retry-After`. (Of two numbers
+    ///   of seconds in `Retry-After` the larger is sent.)
+    /// - If the key extractor has rejected the request, the headers of the rejection, except for
+    ///   those that describe its body.
+    /// - `Cache-Control: no-store`.
+    ///
+    /// It is not called for gRPC requests, which are answered in gRPC's own form. For `HEAD` the
+    /// body is left out.
+    ///
+    /// # Example: a body of your own
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use bytes::Bytes;
+    /// # use http::Response;
+    /// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
+    /// use tollgate::response::Http;
+    ///
+    /// let respond = Http::new().render(|refusal| {
+    ///     let json = serde_json::json!({ "error": refusal.message() }).to_string();
+    ///     let response = Response::builder().status(refusal.status());
+    ///     let response = response.header("content-type", "application/json");
+    ///     response.body(Bytes::from(json)).unwrap()
+    /// });
+    /// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
+    /// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
+    /// #     remaining: 0, judgement: Judgement::RefusedForMicros(1), replenished_after_micros: 1,
+    /// #     reset_after_micros: 1, delay_micros: 0,
+    /// # }));
+    /// let response: Response<Bytes> = respond.response(&decision);
+    /// assert_eq!(response.status(), 429);
+    /// assert_eq!(response.headers()["Retry-After"], "1");
+    /// let error = "The rate limit is exceeded. Try again in 1 second.";
+    /// assert_eq!(response.body(), &format!(r#"{{"error":"{error}"}}"#));
+    /// ```
     #[must_use]
-    pub fn render<F>(self, renderer: F) -> Http<F>
-    where
-        F: Fn(&Refusal<'_>) -> Response<Bytes>,
-    {
-        self.renderer(renderer)
-    }
-
-    /// Lets a [`Render`] of your own write the response to a refused request, whatever the reason.
-    #[must_use]
-    pub fn renderer<F: Render>(self, renderer: F) -> Http<F> {
-        Http {
-            renderer,
-            grpc: self.grpc,
-        }
+    pub fn render(
+        mut self,
+        render: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+    ) -> Self {
+        self.render = Render::Own(Arc::new(render));
+        self
     }
 
     /// Adds the rate-limit fields of a decision that a handler has made itself.
     ///
-    /// A layer around the handler adds its own lines, unless they are equal. If the handler's
-    /// decision is of the same policy, but with other numbers, there are two lines. A response of
-    /// [`response`](Self::response) has only the handler's.
+    /// A layer around the handler adds its own lines, also if the handler's decision is of the same
+    /// policy. A response of [`response`](Self::response) has only the handler's.
     pub fn add_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         self.grpc.fields.add(decision, headers);
         retry_after::lengthen(decision, headers);
     }
-}
 
-impl<R: Render> Http<R> {
     /// The 429 for a refusing decision that a handler has made itself; 200 without a body for an
     /// admitting one.
     ///
@@ -180,18 +263,11 @@ impl<R: Render> Http<R> {
     }
 
     fn refusal(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let mut response = self.renderer.render(refusal);
-        match refusal.reason() {
-            Reason::Limited(decision) => {
-                let headers = response.headers_mut();
-                retry_after::set(decision, headers);
-                self.grpc.fields.add_unless_rendered(decision, headers);
-                response.extensions_mut().insert(decision.clone());
-            }
-            Reason::Rejected(rejection) => add_what_is_missing(&mut response, rejection),
-            Reason::StoreFailed(_) => {}
+        let mut response = self.render.render(refusal);
+        if let Reason::Rejected(rejection) = refusal.reason() {
+            add_what_is_missing(&mut response, rejection);
         }
-        set_no_store(response.headers_mut());
+        self.grpc.fields.complete(refusal, &mut response);
         response
     }
 }
@@ -235,7 +311,7 @@ fn add_what_is_missing(response: &mut Response<Bytes>, rejection: &Response<Byte
     *response.extensions_mut() = extensions;
 }
 
-impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>, E> for Http<R> {
+impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Http {
     type Error = E;
 
     fn answer(&self, request: &Request<ReqB>, refusal: Refusal<'_>) -> Result<Response<ResB>, E> {
@@ -248,6 +324,11 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
 
     fn inner_error(error: E) -> E {
         error
+    }
+
+    /// Puts the decision into the request's extensions.
+    fn expose(&self, request: &mut Request<ReqB>, decision: Decision) {
+        request.extensions_mut().insert(decision);
     }
 
     /// Puts the hold into the request's extensions.
@@ -270,6 +351,14 @@ impl<ReqB, ResB: FromBytes, E, R: Render> Respond<Request<ReqB>, Response<ResB>,
             return retry_after::lengthen(decision, response.headers_mut());
         }
         self.add_fields(decision, response.headers_mut());
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("grpc", &self.grpc)
+            .finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,8 @@
 //! | [`AsError`] | an error that can be downcast | any other `Service` |
 //!
 //! Each says what it sends and by which standard. [`Fields`] has the dialects of the rate-limit
-//! fields, [`Render`] is for a body of your own, and [`FromBytes`] for a body *type* of your own.
+//! fields, [`Http::render`] is for a body of your own, and [`FromBytes`] for a body *type* of your
+//! own.
 //!
 //! # Example: a handler that checks a limit itself
 //!
@@ -61,9 +62,7 @@ pub use self::{
     fields::Fields,
     grpc::Grpc,
     http::Http,
-    problem_json::ProblemJson,
     refusal::{Reason, Refusal},
-    render::{PlainText, Render},
 };
 
 /// Turns decisions into answers of the service's own type.
@@ -87,6 +86,12 @@ pub trait Respond<Req, Res, Err> {
 
     /// An error of the inner service, as one of the limited service.
     fn inner_error(error: Err) -> Self::Error;
+
+    /// Puts the decision about an admitted request where handlers find it, if it is
+    /// [exposed](crate::RateLimitLayer::expose_decision). By default nobody sees it.
+    fn expose(&self, request: &mut Req, decision: Decision) {
+        let _ = (request, decision);
+    }
 
     /// Gives an admitted request its [`Hold`], which is settled when it is dropped. By default it
     /// is dropped here, and the whole cost is charged at once.

@@ -1,133 +1,40 @@
 //! The default body of a refusal: problem details in JSON (RFC 9457).
 
-use std::borrow::Cow;
+use super::refusal::Refusal;
 
-use bytes::Bytes;
-use http::Response;
-
-use super::{
-    refusal::{Reason, Refusal},
-    render::{Render, with_body},
-};
-
-/// Answers a refused request with an `application/problem+json` body (RFC 9457), and a rejection as
-/// it is: the default.
-///
-/// The body of a 429 names the policies that refuse, in the extension member of
-/// draft-ietf-httpapi-ratelimit-headers-11. It contains nothing of the key, the address or the
-/// store.
-///
-/// # Example: the body of a refusal
-///
-/// ```
-/// # use std::time::Duration;
-/// # use bytes::Bytes;
-/// # use http::Response;
-/// # use tollgate::{Decision, PolicyDecision, algorithm::{Judgement, Policy, Status}};
-/// use tollgate::response::Http;
-///
-/// # let policy = Policy::new("window", &[5], Duration::from_secs(60)).named("trial").unwrap();
-/// # let decision = Decision::of_one(PolicyDecision::new(&policy, Status {
-/// #     remaining: 0, judgement: Judgement::RefusedForMicros(1_000_000),
-/// #     replenished_after_micros: 1_000_000,
-/// #     reset_after_micros: 1_000_000, delay_micros: 0,
-/// # }));
-/// let response: Response<Bytes> = Http::new().response(&decision);
-/// assert_eq!(response.headers()["Content-Type"], "application/problem+json");
-/// assert_eq!(
-///     response.body(),
-///     concat!(
-///         r#"{"title":"Too Many Requests","status":429,"#,
-///         r#""detail":"The rate limit is exceeded. Try again in 1 second.","violated-policies":["trial"]}"#,
-///     ),
-/// );
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ProblemJson {
-    problem_type: Option<Cow<'static, str>>,
-}
-
-impl ProblemJson {
-    /// The problem type that draft-ietf-httpapi-ratelimit-headers-11 proposes for an exceeded
-    /// quota.
-    ///
-    /// It is not registered yet, so it is sent only if you [set it](super::Http::problem_type).
-    pub const QUOTA_EXCEEDED: &'static str =
-        "https://iana.org/assignments/http-problem-types#quota-exceeded";
-
-    pub(super) const fn new() -> Self {
-        Self { problem_type: None }
+/// The body of a refusal: for a 429 with the names of the policies that refuse, in the extension
+/// member of draft-ietf-httpapi-ratelimit-headers-11, and with this type of problem. It contains
+/// nothing of the key, the address or the store.
+pub(super) fn problem_json(refusal: &Refusal<'_>, problem_type: Option<&str>) -> String {
+    let (status, decision) = (refusal.status(), refusal.decision());
+    let mut json = String::from("{");
+    if let (Some(problem_type), Some(_)) = (problem_type, decision) {
+        json.push_str(&format!(r#""type":"{problem_type}","#));
     }
-
-    pub(super) fn of_type(problem_type: Cow<'static, str>) -> Self {
-        Self {
-            problem_type: Some(problem_type),
-        }
+    let (title, number) = (status.canonical_reason(), status.as_u16());
+    json.push_str(&format!(
+        r#""title":"{}","status":{number},"detail":"{}""#,
+        title.unwrap_or_default(),
+        refusal.message()
+    ));
+    if let Some(decision) = decision {
+        let policies = decision.policies().iter();
+        let violated = policies.filter(|policy| !policy.is_admitted());
+        // A name needs no escape.
+        let names: Vec<_> = violated.map(|it| format!("\"{}\"", it.policy())).collect();
+        json.push_str(&format!(r#","violated-policies":[{}]"#, names.join(",")));
     }
-}
-
-impl Render for ProblemJson {
-    fn render(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        if let Reason::Rejected(rejection) = refusal.reason() {
-            return rejection.clone();
-        }
-        let (status, decision) = (refusal.status(), refusal.decision());
-        let mut json = String::with_capacity(256);
-        json.push('{');
-        if let (Some(problem_type), Some(_)) = (&self.problem_type, decision) {
-            json.push_str(r#""type":"#);
-            push_quoted(&mut json, problem_type);
-            json.push(',');
-        }
-        let (title, number) = (status.canonical_reason(), status.as_u16());
-        json.push_str(&format!(
-            r#""title":"{}","status":{number},"detail":"{}""#,
-            title.unwrap_or_default(),
-            refusal.message()
-        ));
-        if let Some(decision) = decision {
-            json.push_str(r#","violated-policies":["#);
-            let policies = decision.policies().iter();
-            let violated = policies.filter(|policy| !policy.is_admitted());
-            for (index, policy) in violated.enumerate() {
-                if index > 0 {
-                    json.push(',');
-                }
-                push_quoted(&mut json, policy.policy());
-            }
-            json.push(']');
-        }
-        json.push('}');
-        with_body(status, "application/problem+json", json)
-    }
-}
-
-/// Appends a JSON string (RFC 8259, section 7).
-fn push_quoted(json: &mut String, text: &str) {
-    json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => json.push_str("\\\""),
-            '\\' => json.push_str("\\\\"),
-            '\0'..='\x1F' => json.push_str(&format!("\\u{:04x}", u32::from(character))),
-            _ => json.push(character),
-        }
-    }
-    json.push('"');
+    json.push('}');
+    json
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{error::StoreErrorKind, response::tests::hopeless};
-
-    #[test]
-    fn whatever_the_problem_type_is_the_body_stays_json() {
-        let mut json = String::new();
-        push_quoted(&mut json, "a\"b\\c\n\u{1f}é");
-        assert_eq!(json, "\"a\\\"b\\\\c\\u000a\\u001fé\"");
-    }
+    use crate::{
+        error::StoreErrorKind,
+        response::{Http, Reason, render::Render, tests::hopeless},
+    };
 
     #[test]
     fn the_status_of_the_problem_is_the_status_of_the_response() {
@@ -139,7 +46,7 @@ mod tests {
             failed(StoreErrorKind::InvalidInput),
         ];
         for refusal in reasons.map(Refusal::new) {
-            let response = ProblemJson::default().render(&refusal);
+            let response = Render::Problem.render(&refusal);
             assert_eq!(response.status(), refusal.status());
             let body = std::str::from_utf8(response.body()).unwrap();
             let member = format!("\"status\":{},", response.status().as_u16());
@@ -152,11 +59,11 @@ mod tests {
     fn a_problem_type_is_sent_only_where_it_was_asked_for() {
         let decision = hopeless();
         let refusal = Refusal::new(Reason::Limited(&decision));
-        let typed = ProblemJson::of_type(ProblemJson::QUOTA_EXCEEDED.into()).render(&refusal);
+        let typed = problem_json(&refusal, Some(Http::QUOTA_EXCEEDED));
         let first =
-            br#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;
-        assert!(typed.body().starts_with(first));
-        let untyped = ProblemJson::new().render(&refusal);
-        assert!(untyped.body().starts_with(br#"{"title":"#));
+            r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"#;
+        assert!(typed.starts_with(first));
+        let untyped = problem_json(&refusal, None);
+        assert!(untyped.starts_with(r#"{"title":"#));
     }
 }

@@ -1,6 +1,6 @@
 //! The request that a renderer answers, and why it is refused.
 
-use std::{any::Any, borrow::Cow, fmt};
+use std::{borrow::Cow, fmt};
 
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, header};
@@ -20,11 +20,10 @@ pub enum Reason<'a> {
     StoreFailed(StoreErrorKind),
 }
 
-/// A refused request, for a [renderer](super::Render): why it is refused, its key and its head.
+/// A refused request, for a [closure](super::Http::render): why it is refused, and its head.
 #[derive(Clone, Copy)]
 pub struct Refusal<'a> {
     reason: Reason<'a>,
-    key: Option<&'a (dyn Any + Send + Sync)>,
     request: Option<RequestHead<'a>>,
 }
 
@@ -37,11 +36,10 @@ struct RequestHead<'a> {
 }
 
 impl<'a> Refusal<'a> {
-    /// For this reason, without a key and a request.
+    /// For this reason, without a request.
     pub fn new(reason: Reason<'a>) -> Self {
         Self {
             reason,
-            key: None,
             request: None,
         }
     }
@@ -58,11 +56,6 @@ impl<'a> Refusal<'a> {
             request: Some(head),
             ..self
         }
-    }
-
-    pub(crate) fn with_key(self, key: &'a (dyn Any + Send + Sync)) -> Self {
-        let key = Some(key);
-        Self { key, ..self }
     }
 
     /// Why the request is refused.
@@ -101,15 +94,6 @@ impl<'a> Refusal<'a> {
             }
             Reason::StoreFailed(_) => "The request could not be counted.".into(),
         }
-    }
-
-    /// The key of a request that is over its limit, if `K` is the type of the key extractor's keys;
-    /// for an [`EachOf`](crate::EachOf) that is `EachOf<(Option<A>, Option<B>)>`.
-    ///
-    /// `None` if nothing was decided, and in [`Http::response`](super::Http::response), which sees
-    /// no key.
-    pub fn key<K: 'static>(&self) -> Option<&'a K> {
-        self.key?.downcast_ref()
     }
 
     /// The method of the request; `None` in [`Http::response`](super::Http::response), which sees
@@ -157,12 +141,15 @@ fn rejected(rejection: &Response<Bytes>) -> Cow<'_, str> {
     text.unwrap_or("The request was rejected.").into()
 }
 
-/// The text of a rejection, if its body is plain text.
-pub(super) fn plain_text(rejection: &Response<Bytes>) -> Option<&str> {
+/// The longest text of a rejection that is a message.
+pub(super) const MAX_TEXT_LEN: usize = 1_024;
+
+/// The text of a rejection, if its body is plain text, and not too long.
+fn plain_text(rejection: &Response<Bytes>) -> Option<&str> {
     let content_type = rejection.headers().get(header::CONTENT_TYPE)?.as_bytes();
     let text = std::str::from_utf8(rejection.body()).ok()?.trim();
     strip_prefix(content_type, b"text/plain")?;
-    (!text.is_empty()).then_some(text)
+    (1..=MAX_TEXT_LEN).contains(&text.len()).then_some(text)
 }
 
 /// Media types are case-insensitive (RFC 9110, section 8.3.1).
@@ -188,28 +175,22 @@ mod tests {
     use crate::response::tests::{hopeless, refused_for};
 
     #[test]
-    fn the_debug_form_of_a_refusal_keeps_the_request_and_the_key_to_itself() {
+    fn the_debug_form_of_a_refusal_keeps_the_request_to_itself() {
         let request = Request::get("/?token=s3cret").header("authorization", "s3cret");
         let request = request.body(()).unwrap();
         let decision = hopeless();
         let refusal = Refusal::new(Reason::Limited(&decision)).of_request(&request);
-        let key = String::from("s3cret");
-        let told = format!("{:?}", refusal.with_key(&key));
+        let told = format!("{refusal:?}");
         assert!(told.contains("api") && !told.contains("s3cret"), "{told}");
     }
 
     #[test]
-    fn a_refusal_shows_the_request_and_the_key_if_there_is_one() {
+    fn a_refusal_shows_the_request_if_there_is_one() {
         let request = Request::put("/files?part=1").header("accept", "text/html");
         let request = request.extension(7_u32).body(()).unwrap();
         let decision = hopeless();
-        let key = String::from("bob");
-        let refusal = Refusal::new(Reason::Limited(&decision))
-            .of_request(&request)
-            .with_key(&key);
+        let refusal = Refusal::new(Reason::Limited(&decision)).of_request(&request);
         assert_eq!(refusal.decision(), Some(&decision));
-        assert_eq!(refusal.key::<String>(), Some(&key));
-        assert_eq!(refusal.key::<u32>(), None);
         assert_eq!(refusal.method(), Some(&Method::PUT));
         assert_eq!(refusal.uri().unwrap(), "/files?part=1");
         assert_eq!(refusal.headers().unwrap()["accept"], "text/html");
@@ -217,7 +198,7 @@ mod tests {
         let refusal = Refusal::new(Reason::StoreFailed(StoreErrorKind::Unavailable));
         assert_eq!((refusal.method(), refusal.uri()), (None, None));
         assert!(refusal.headers().is_none() && refusal.extensions().is_none());
-        assert_eq!((refusal.decision(), refusal.key::<String>()), (None, None));
+        assert_eq!(refusal.decision(), None);
     }
 
     #[test]

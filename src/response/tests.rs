@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{AsError, Fields, Grpc, Http, PlainText, Refusal, Refused};
+use super::{AsError, Fields, Grpc, Http, Refusal, Refused};
 use crate::{
     algorithm::{Judgement, Policy, Status},
     decision::{Decision, PolicyDecision},
@@ -99,7 +99,6 @@ pub(super) fn full() -> HeaderMap {
 fn what_is_public_can_be_shared_between_threads() {
     fn cloned<T: Clone + Send + Sync + 'static>() {}
     cloned::<Http>();
-    cloned::<Http<PlainText>>();
     cloned::<Grpc>();
     cloned::<AsError>();
     cloned::<Fields>();

@@ -3,6 +3,7 @@
 use std::{any::type_name, borrow::Cow, fmt, sync::Arc};
 
 use http::{Extensions, HeaderName, Request, StatusCode};
+use serde::Deserialize;
 
 use crate::key::{
     ClientIp, Header, HeaderKey, KeyExtractor, MissingKey, PeerIp, matched_route, missing_extension,
@@ -17,17 +18,19 @@ pub(crate) enum KeySource {
     Address(PeerIp),
     Client(Arc<ClientIp>),
     Route,
-    Header(Header),
+    Header(Header, OnMissing),
     Extension(NamedExtension, OnMissing),
     Several(Box<[KeySource]>),
 }
 
-/// What to do with a request that has no such extension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What to do with a request that has no such header or extension.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum OnMissing {
+    #[default]
     Reject,
     Next,
-    Share,
+    Shared,
 }
 
 impl KeySource {
@@ -36,7 +39,7 @@ impl KeySource {
         match self {
             Self::Everyone => Ok(Some(KeyValue::Everyone)),
             Self::Address(by) => Ok(by.extract(request)?.map(KeyValue::Address)),
-            Self::Header(by) => Ok(by.extract(request)?.map(KeyValue::Value)),
+            Self::Header(by, _) => Ok(by.extract(request)?.map(KeyValue::Value)),
             Self::Client(by) => Ok(by.extract(request)?.map(KeyValue::Address)),
             Self::Route => {
                 let route = matched_route(request).map(HeaderKey::from);
@@ -46,7 +49,7 @@ impl KeySource {
                 match (extension.value(request.extensions()), on_missing) {
                     (Some(value), _) => Ok(Some(KeyValue::Value(HeaderKey::from(&*value)))),
                     (None, OnMissing::Next) => Ok(None),
-                    (None, OnMissing::Share) => Ok(Some(KeyValue::Everyone)),
+                    (None, OnMissing::Shared) => Ok(Some(KeyValue::Everyone)),
                     (None, OnMissing::Reject) => Err(missing_extension(extension.of)),
                 }
             }
@@ -61,8 +64,9 @@ impl KeySource {
     /// Whether the rule applies to every request: each has the key, or is rejected.
     pub(super) fn always_applies(&self) -> bool {
         match self {
-            Self::Header(header) => !header.skips(),
-            Self::Extension(_, on_missing) => *on_missing != OnMissing::Next,
+            Self::Header(_, on_missing) | Self::Extension(_, on_missing) => {
+                *on_missing != OnMissing::Next
+            }
             Self::Several(sources) => sources.iter().all(Self::always_applies),
             _ => true,
         }

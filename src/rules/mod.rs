@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use http::Request;
-use serde::de::{DeserializeSeed, Deserializer};
+use serde::de::{Deserialize, Deserializer, Error};
 
 use crate::{choice::Choose, key::MissingKey, keyed::KeysFor};
 
@@ -92,7 +92,7 @@ pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 ///
 /// // The old rules stay.
 /// let error = rules.replace(file("many")).unwrap_err();
-/// assert!(error.to_string().starts_with("rule 1: `quota`: \"many\" is not a quota"));
+/// assert!(error.to_string().starts_with("`quota`: \"many\" is not a quota"));
 /// # assert_eq!(call(7).await, 429);
 /// # }
 /// ```
@@ -133,10 +133,11 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The file has a mistake, or no rules. The error names the rule and the field, and the line if
-    /// the format knows it. The old rules stay.
+    /// The file has a mistake, or no rules. The error names the field or the wrong value, with the
+    /// line if the format knows it; or the rule, and what is wrong with it. The old rules stay.
     pub fn replace<'de, D: Deserializer<'de>>(&self, file: D) -> Result<(), D::Error> {
-        let rules = File::new(&self.extensions).deserialize(file)?;
+        let rules = File::deserialize(file)?.build(&self.extensions);
+        let rules = rules.map_err(D::Error::custom)?;
         self.in_force.store(Arc::new(rules));
         Ok(())
     }

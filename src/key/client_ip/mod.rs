@@ -245,32 +245,12 @@ impl ClientIp {
     ///
     /// # Panics
     ///
-    /// Where [`try_ipv6_prefix`](Self::try_ipv6_prefix) fails, with its error as the message.
+    /// The prefix is shorter than 32 bits or longer than 128.
     #[must_use]
     #[track_caller]
-    pub fn ipv6_prefix(self, bits: u8) -> Self {
-        self.try_ipv6_prefix(bits)
-            .unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Makes all IPv6 clients with the same first `bits` bits share one bucket (default: 64).
-    ///
-    /// # Errors
-    ///
-    /// The prefix is shorter than 32 bits or longer than 128.
-    ///
-    /// # Example: out of range
-    ///
-    /// ```
-    /// use tollgate::key::ClientIp;
-    ///
-    /// let by_client = ClientIp::x_forwarded_for(["10.0.0.0/8"]);
-    /// assert!(by_client.clone().try_ipv6_prefix(56).is_ok());
-    /// assert!(by_client.try_ipv6_prefix(129).is_err());
-    /// ```
-    pub fn try_ipv6_prefix(mut self, bits: u8) -> Result<Self, ConfigError> {
-        self.prefix = Ipv6Prefix::try_new(bits)?;
-        Ok(self)
+    pub fn ipv6_prefix(mut self, bits: u8) -> Self {
+        self.prefix = Ipv6Prefix::new(bits);
+        self
     }
 
     /// The key that requests of a client with this address are charged to: for a handler that uses

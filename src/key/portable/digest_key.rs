@@ -13,19 +13,8 @@ use sha2::Sha256;
 ///
 /// All processes that share a store need the same `DigestKey`. It is made once for each store and
 /// cloned for each key, which copies HMAC's state after its key.
-///
-/// # Example: another key, other digests
-///
-/// ```
-/// use tollgate::key::{DigestKey, KeyParts};
-///
-/// let digest = |key: &DigestKey| KeyParts::after(Vec::new(), key).secret(b"sk-live-1").as_bytes().to_vec();
-/// let (ours, theirs) = (DigestKey::new(&[1; 32]), DigestKey::new(&[2; 32]));
-/// assert_eq!(digest(&ours), digest(&DigestKey::new(&[1; 32])));
-/// assert_ne!(digest(&ours), digest(&theirs));
-/// ```
 #[derive(Clone)]
-pub struct DigestKey(Hmac<Sha256>);
+pub(crate) struct DigestKey(Hmac<Sha256>);
 
 impl DigestKey {
     /// The length of a digest as text.
@@ -34,7 +23,7 @@ impl DigestKey {
     /// Makes digests under this key.
     ///
     /// It should be random and kept like a password: whoever has it can guess short secrets.
-    pub fn new(key: &[u8; 32]) -> Self {
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
         // HMAC pads a short key with zeros. Padded here, its length is always valid.
         let mut block = GenericArray::default();
         block[..key.len()].copy_from_slice(key);

@@ -9,7 +9,7 @@ mod tests;
 #[cfg(all(test, feature = "layer"))]
 mod tests_hostile;
 
-pub use digest_key::DigestKey;
+pub(crate) use digest_key::DigestKey;
 pub use parts::KeyParts;
 
 /// A key that means the same in every process, so that a store shared by many can find its bucket.

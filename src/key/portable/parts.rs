@@ -54,6 +54,16 @@ impl KeyParts {
     }
 
     /// No parts yet; digests are made under this key.
+    ///
+    /// # Example: another key, other digests
+    ///
+    /// ```
+    /// use tollgate::key::KeyParts;
+    ///
+    /// let digest = |key| KeyParts::keyed(&[key; 32]).secret(b"sk-live-1").as_bytes().to_vec();
+    /// assert_eq!(digest(1), digest(1));
+    /// assert_ne!(digest(1), digest(2));
+    /// ```
     pub fn keyed(digest_key: &[u8; 32]) -> Self {
         Self::after(Vec::new(), &DigestKey::new(digest_key))
     }
@@ -61,16 +71,7 @@ impl KeyParts {
     /// Appends the parts to bytes that a store has already written.
     ///
     /// Nothing is allocated as long as the parts fit into the capacity of these bytes.
-    ///
-    /// # Example: the prefix of a store
-    ///
-    /// ```
-    /// use tollgate::key::{DigestKey, KeyParts};
-    ///
-    /// let mut parts = KeyParts::after(b"app:".to_vec(), &DigestKey::new(&[7; 32]));
-    /// assert_eq!(parts.text("bob").as_bytes(), b"app:s:bob;");
-    /// ```
-    pub fn after(prefix: Vec<u8>, digest_key: &DigestKey) -> Self {
+    pub(crate) fn after(prefix: Vec<u8>, digest_key: &DigestKey) -> Self {
         Self {
             bytes: prefix,
             digest_key: digest_key.clone(),

@@ -1,7 +1,6 @@
 use std::{
     borrow::Cow,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    num::NonZero,
     sync::Arc,
 };
 
@@ -56,7 +55,6 @@ fn each_type_writes_these_bytes_and_no_others() {
             written(u128::MAX),
             "u:340282366920938463463374607431768211455;",
         ),
-        (written(NonZero::new(42_u64).unwrap()), "u:42;"),
         (written(-5_i8), "i:-5;"),
         (written(-5_i128), "i:-5;"),
         (written(-5_isize), "i:-5;"),
@@ -64,7 +62,6 @@ fn each_type_writes_these_bytes_and_no_others() {
             written(i128::MIN),
             "i:-170141183460469231731687303715884105728;",
         ),
-        (written(NonZero::new(-5_i64).unwrap()), "i:-5;"),
         (written(v4), "4:192.0.2.1;"),
         (written(IpAddr::V4(v4)), "4:192.0.2.1;"),
         (written(v6), "6:2001:db8::1;"),

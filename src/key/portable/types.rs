@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    num::NonZero,
     sync::Arc,
 };
 
@@ -107,12 +106,6 @@ macro_rules! integers {
             impl PortableKey for $Int {
                 fn write_to(&self, parts: &mut KeyParts) {
                     parts.$method(*self as $Widest);
-                }
-            }
-
-            impl PortableKey for NonZero<$Int> {
-                fn write_to(&self, parts: &mut KeyParts) {
-                    parts.$method(self.get() as $Widest);
                 }
             }
         )+)+

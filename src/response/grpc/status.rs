@@ -12,7 +12,7 @@ use crate::decision::Decision;
 use super::{GRPC, Grpc, RenderStatus};
 use crate::response::{Http, Reason, Refusal};
 
-impl<R> Http<R> {
+impl Http {
     /// Lets a closure write the status of a gRPC call that is refused, whatever the reason; see
     /// [`Grpc::render`].
     #[must_use]
@@ -116,7 +116,7 @@ impl Grpc {
         // The server sets it.
         fields.remove(CONTENT_TYPE);
         Status::from_header_map(&fields)
-            .unwrap_or_else(|| Status::resource_exhausted("rate limit exceeded"))
+            .unwrap_or_else(|| Status::resource_exhausted(refusal.message()))
     }
 }
 

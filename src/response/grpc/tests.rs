@@ -11,6 +11,7 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     response::{
         Reason,
+        refusal::MAX_TEXT_LEN,
         tests::{admitted, hopeless, refused_for},
     },
 };
@@ -42,13 +43,17 @@ fn a_refused_call_gets_resource_exhausted_in_the_header_fields_and_no_body() {
     let mut fields: Vec<_> = response.headers().iter().collect();
     fields.sort_by_key(|(name, _)| name.as_str());
     // The details were encoded by another program, from the .proto files.
-    let details = "CAgSE3JhdGUgbGltaXQgZXhjZWVkZWQaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5\
-                   SW5mbxIKCggIARCAyrXuARpTCit0eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUXVvdGFGYWlsdXJl\
-                   EiQKIgoDYXBpEhR0aGUgbGltaXQgaXMgdXNlZCB1cCoDYXBpOCg";
+    let details = "CAgSM1RoZSByYXRlIGxpbWl0IGlzIGV4Y2VlZGVkLiBUcnkgYWdhaW4gaW4gMiBzZWNvbmRzLho2Cih0\
+                   eXBlLmdvb2dsZWFwaXMuY29tL2dvb2dsZS5ycGMuUmV0cnlJbmZvEgoKCAgBEIDKte4BGlMKK3R5cGUu\
+                   Z29vZ2xlYXBpcy5jb20vZ29vZ2xlLnJwYy5RdW90YUZhaWx1cmUSJAoiCgNhcGkSFHRoZSBsaW1pdCBp\
+                   cyB1c2VkIHVwKgNhcGk4KA";
     let expected = [
         ("cache-control", "no-store"),
         ("content-type", "application/grpc"),
-        ("grpc-message", "rate limit exceeded"),
+        (
+            "grpc-message",
+            "The rate limit is exceeded. Try again in 2 seconds.",
+        ),
         ("grpc-retry-pushback-ms", "1500"),
         ("grpc-status", "8"),
         ("grpc-status-details-bin", details),
@@ -143,9 +148,9 @@ fn tonic_reads_the_status_and_its_details() {
     let response = refused("application/grpc", hopeless());
     let status = tonic::Status::from_header_map(response.headers()).unwrap();
     assert_eq!(status.code(), tonic::Code::ResourceExhausted);
-    let message = "the request costs more than can ever be let through at once";
+    let message = "The request costs more than can ever be let through at once.";
     assert_eq!(status.message(), message);
-    assert!(status.details().starts_with(b"\x08\x08\x12\x3Bthe request"));
+    assert!(status.details().starts_with(b"\x08\x08\x12\x3CThe request"));
 }
 
 fn rejected(status: u16, content_type: &str, text: &'static str) -> Response<Bytes> {
@@ -201,7 +206,7 @@ fn the_message_of_a_rejection_is_its_plain_text_percent_encoded() {
     );
     assert_eq!(message("application/json", "{}"), "Bad Request");
     assert_eq!(message("text/plain", ""), "Bad Request");
-    const TEXT: &str = match std::str::from_utf8(&[b'x'; MAX_MESSAGE_LEN + 1]) {
+    const TEXT: &str = match std::str::from_utf8(&[b'x'; MAX_TEXT_LEN + 1]) {
         Ok(text) => text,
         Err(_) => unreachable!(),
     };

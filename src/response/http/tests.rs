@@ -20,7 +20,7 @@ fn request(method: Method) -> Request<()> {
     request.header("authorization", "s3cret").body(()).unwrap()
 }
 
-fn refused<R: Render>(http: Http<R>, method: Method, decision: Decision) -> Response<Bytes> {
+fn refused(http: Http, method: Method, decision: Decision) -> Response<Bytes> {
     let Ok::<_, Infallible>(response) =
         http.answer(&request(method), Refusal::new(Reason::Limited(&decision)));
     response

@@ -1,4 +1,4 @@
-//! Files of rules with mistakes: the error names the rule, the field and the line. And hostile
+//! Files of rules with mistakes: the error names the line, or the rule and the field. And hostile
 //! requests.
 
 use std::{convert::Infallible, fmt::Write, net::SocketAddr, time::Instant};
@@ -16,17 +16,17 @@ fn read(toml: &str) -> Result<Rules, toml::de::Error> {
     Ok(rules)
 }
 
-/// The line that an error names, and its message.
-pub(crate) fn mistake(toml: &str) -> (usize, String) {
+/// The message of an error, and before it the line if it names one.
+pub(crate) fn mistake(toml: &str) -> String {
     let error = read(toml).err();
     let error = error.unwrap_or_else(|| panic!("{toml} was read"));
-    let printed = error.to_string();
-    let line = printed
-        .split(&[' ', ','][..])
-        .skip_while(|word| *word != "line");
-    let line = line.skip(1).find_map(|word| word.parse().ok());
-    let line = line.unwrap_or_else(|| panic!("{printed}"));
-    (line, error.message().to_owned())
+    match error.span() {
+        Some(place) => {
+            let line = 1 + toml[..place.start].matches('\n').count();
+            format!("line {line}: {}", error.message())
+        }
+        None => error.message().to_owned(),
+    }
 }
 
 pub(crate) const LIMIT: &str = "limit = { algorithm = 'sliding-log', quota = '1/s' }\n";
@@ -69,7 +69,7 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
         ("routes = ['GET /x', '/y']", "['HEAD /x', 'PUT,POST /y']"),
     ] {
         let second = format!("routes = {second}");
-        let (_, told) = mistake(&two(first, "'address'", &second));
+        let told = mistake(&two(first, "'address'", &second));
         let never = "it can never match: earlier rules, such as rule 1,";
         assert!(told.contains(never), "{told}");
         if second != "routes = '/{b}'" {
@@ -109,7 +109,7 @@ fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
     };
     for routes in ["/x", "/{x}", "GET"] {
         read(&rules(16, routes)).unwrap();
-        let (_, told) = mistake(&rules(17, routes));
+        let told = mistake(&rules(17, routes));
         assert_eq!(
             told,
             "up to 17 limits would apply to one request, more than 16"
@@ -142,12 +142,9 @@ rules:
     assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
     let wrong = yaml.replace("100/s", "100/year");
     for (wrong, message) in [
-        (&*wrong, "rule 2: `quota`: \"100/year\" is not a quota"),
-        (&*wrong, "line 13"),
-        (
-            &format!("{yaml}match: all\n"),
-            "`match` must come before the rules",
-        ),
+        (&wrong, "`quota`: \"100/year\" is not a quota"),
+        (&wrong, "line 13"),
+        (&format!("{yaml}matches: all\n"), "unknown field `matches`"),
     ] {
         let error = rules.replace(serde_norway::Deserializer::from_str(wrong));
         let told = error.unwrap_err().to_string();
@@ -161,7 +158,7 @@ rules:
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "rule 1: `name` is given twice at line 1 column 33"
+        "duplicate field `name` at line 1 column 28"
     );
 }
 

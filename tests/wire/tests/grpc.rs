@@ -97,7 +97,11 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     }
     let refused = client.check(check()).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert_eq!(refused.message(), "rate limit exceeded");
+    assert!(
+        refused
+            .message()
+            .starts_with("The rate limit is exceeded. Try again in ")
+    );
 
     let retry = refused.get_details_retry_info().unwrap();
     let delay = retry.retry_delay.unwrap();

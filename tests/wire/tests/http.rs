@@ -184,7 +184,8 @@ async fn two_layers_keep_both_lines_and_the_longer_wait() {
 }
 
 #[tokio::test]
-async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_of_one() {
+async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_unless_it_adds_them()
+ {
     let limited = limit(hourly(9), PeerIp::new()).expose_decision();
     let limiter = limited.limiter().clone();
     let checked = move || {
@@ -224,9 +225,10 @@ async fn a_handler_that_renders_a_decision_of_the_layer_does_not_make_two_lines_
         ["\"hourly\";q=9;w=3600"].as_slice(),
         ["\"other\";q=1;w=3600", "\"hourly\";q=9;w=3600"],
     );
+    let twice = [one[0], one[0]];
     for (path, policies, rates) in [
         ("/rendered", one, ["\"hourly\";r=8;t=400"].as_slice()),
-        ("/fields", one, &["\"hourly\";r=7;t=400"]),
+        ("/fields", &twice, &["\"hourly\";r=7;t=400"; 2]),
         // What the handler says stands: it asked last.
         ("/again", one, &["\"hourly\";r=5;t=400"]),
         ("/silent", one, &["\"hourly\";r=4;t=400"]),

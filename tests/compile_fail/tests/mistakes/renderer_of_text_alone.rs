@@ -3,5 +3,5 @@
 use tollgate::response::Http;
 
 fn main() {
-    let _ = Http::new().renderer("slow down");
+    let _ = Http::new().render("slow down");
 }

@@ -19,7 +19,7 @@ fn main() -> Result<(), toml::de::Error> {
     let wrong = RULES.replace("50/s", "50/fortnight");
     let error = rules.replace(toml::Deserializer::parse(&wrong)?).unwrap_err();
     assert!(error.to_string().starts_with("TOML parse error at line 32, column"));
-    assert!(error.message().starts_with(r#"rule 4: `quota`: "50/fortnight" is not a quota"#));
+    assert!(error.message().starts_with(r#"`quota`: "50/fortnight" is not a quota"#));
     rules.replace(serde_norway::Deserializer::from_str(YAML)).unwrap();
     let _ = app;
     Ok(())
