@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::HeaderValue;
 
@@ -12,7 +11,7 @@ use crate::{
     response::{
         Reason,
         refusal::MAX_TEXT_LEN,
-        tests::{admitted, hopeless, refused_for},
+        tests::{hopeless, refused_for},
     },
 };
 
@@ -71,86 +70,40 @@ fn a_refused_call_gets_resource_exhausted_in_the_header_fields_and_no_body() {
 }
 
 #[test]
-fn a_call_that_can_never_fit_is_told_not_to_try_again_and_has_no_retry_info() {
-    let response = refused("application/grpc", hopeless());
-    assert_eq!(response.headers()["grpc-status"], "8");
-    assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
-    assert!(!response.headers().contains_key("retry-after"));
-    let details = response.headers()["grpc-status-details-bin"].as_bytes();
-    let details = STANDARD_NO_PAD.decode(details).unwrap();
-    let holds = |text: &[u8]| details.windows(text.len()).any(|window| window == text);
-    assert!(holds(b"google.rpc.QuotaFailure") && !holds(b"google.rpc.RetryInfo"));
-    assert!(holds(b"the cost is more than the limit"));
-}
-
-#[test]
-fn a_grpc_web_call_is_answered_with_its_own_content_type() {
-    for (asked, answered) in [
-        ("application/grpc-web", "application/grpc-web+proto"),
-        (
-            "application/grpc-web-text",
-            "application/grpc-web-text+proto",
-        ),
-        ("application/json", "application/grpc"),
+fn a_store_that_cannot_decide_is_unavailable_or_where_no_retry_helps_internal_without_reasons() {
+    for (kind, code) in [
+        (StoreErrorKind::Unavailable, "14"),
+        (StoreErrorKind::Misconfigured, "13"),
+        (StoreErrorKind::InvalidInput, "13"),
     ] {
-        let response = refused(asked, hopeless());
-        assert_eq!(response.headers()["content-type"], answered);
-        assert_eq!(response.headers()["grpc-status"], "8");
-    }
-}
-
-#[test]
-fn a_failure_that_no_retry_fixes_is_internal_and_not_unavailable() {
-    for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
         let error = StoreError::new(kind, "redis://s3cret");
-        let request = request("application/grpc");
-        let Ok::<Response<Bytes>, Infallible>(response) =
-            Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
-        assert_eq!(response.headers()["grpc-status"], "13");
+        let Ok::<Response<Bytes>, Infallible>(response) = Grpc::new().answer(
+            &request("application/grpc"),
+            Refusal::new(Reason::StoreFailed(error.kind())),
+        );
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["grpc-status"], code);
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        assert_eq!(response.headers().len(), 4, "{:?}", response.headers());
         assert!(!format!("{response:?}").contains("s3cret"));
     }
 }
 
 #[test]
-fn a_store_that_cannot_decide_is_unavailable_without_numbers_or_reasons() {
-    let error = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
-    let request = request("application/grpc");
-    let Ok::<Response<Bytes>, Infallible>(response) =
-        Grpc::new().answer(&request, Refusal::new(Reason::StoreFailed(error.kind())));
-    assert_eq!(response.status(), 200);
-    assert_eq!(response.headers()["grpc-status"], "14");
-    assert_eq!(response.headers()["cache-control"], "no-store");
-    assert_eq!(response.headers().len(), 4, "{:?}", response.headers());
-    assert!(!format!("{response:?}").contains("s3cret"));
-}
-
-#[test]
-fn the_decision_rides_along_and_fields_that_are_off_are_not_sent() {
-    let request = request("application/grpc");
+fn a_call_that_can_never_fit_is_told_not_to_try_again_and_fields_that_are_off_are_not_sent() {
+    // Who calls with something else, and asked for this answer, gets gRPC.
+    let request = request("application/json");
     let responder = Grpc::new().fields(Fields::Off);
     let Ok::<Response<Bytes>, Infallible>(response) =
         responder.answer(&request, Refusal::new(Reason::Limited(&hopeless())));
-    assert_eq!(response.extensions().get(), Some(&hopeless()));
-    assert!(!response.headers().contains_key("ratelimit"));
-    assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));
-}
-
-#[test]
-fn an_admitted_call_has_the_fields_among_its_metadata() {
-    let mut response = Response::new(Bytes::new());
-    Respond::<Request<()>, _, Infallible>::annotate(&Grpc::new(), &admitted(), &mut response);
-    assert_eq!(response.headers()["ratelimit"], r#""api";r=39;t=1"#);
-}
-
-#[cfg(feature = "tonic")]
-#[test]
-fn tonic_reads_the_status_and_its_details() {
-    let response = refused("application/grpc", hopeless());
-    let status = tonic::Status::from_header_map(response.headers()).unwrap();
-    assert_eq!(status.code(), tonic::Code::ResourceExhausted);
+    let headers = response.headers();
+    assert_eq!(headers["content-type"], "application/grpc");
     let message = "The request costs more than can ever be let through at once.";
-    assert_eq!(status.message(), message);
-    assert!(status.details().starts_with(b"\x08\x08\x12\x3CThe request"));
+    assert_eq!(headers["grpc-message"], message);
+    assert_eq!(headers["grpc-retry-pushback-ms"], "-1");
+    assert!(!headers.contains_key("retry-after") && !headers.contains_key("ratelimit"));
+    assert_eq!(response.extensions().get(), Some(&hopeless()));
+    assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&responder));
 }
 
 fn rejected(status: u16, content_type: &str, text: &'static str) -> Response<Bytes> {
@@ -215,81 +168,60 @@ fn the_message_of_a_rejection_is_its_plain_text_percent_encoded() {
     assert_eq!(message("text/plain", TEXT), "Bad Request");
 }
 
+/// In which protocol a call of this method and content type is answered.
+fn answered_in(method: &Method, content_type: &str) -> Option<&'static str> {
+    let request = Request::builder().method(method);
+    let request = request.header(header::CONTENT_TYPE, content_type);
+    content_type_of_call(&request.body(()).unwrap())
+}
+
 #[test]
 fn a_post_is_answered_in_the_protocol_of_its_content_type() {
-    let answer = |content_type| {
-        let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
-        content_type_of_call(&request.body(()).unwrap())
-    };
-    for content_type in [
-        "application/grpc",
-        "application/grpc+proto",
-        "Application/gRPC;v=1",
-    ] {
-        assert_eq!(answer(content_type), Some(GRPC), "{content_type}");
-    }
-    for content_type in [
-        "application/grpc-web",
-        "application/grpc-web+proto",
-        "application/grpc-web; v=1",
-    ] {
-        assert_eq!(
-            answer(content_type),
+    for (content_type, protocol) in [
+        ("application/grpc", Some(GRPC)),
+        ("application/grpc+proto", Some(GRPC)),
+        ("Application/gRPC;v=1", Some(GRPC)),
+        ("application/grpc-web", Some("application/grpc-web+proto")),
+        (
+            "application/grpc-web+proto",
             Some("application/grpc-web+proto"),
-            "{content_type}"
-        );
-    }
-    for content_type in [
-        "application/grpc-web-text",
-        "application/grpc-web-text+proto",
+        ),
+        (
+            "application/grpc-web; v=1",
+            Some("application/grpc-web+proto"),
+        ),
+        (
+            "application/grpc-web-text",
+            Some("application/grpc-web-text+proto"),
+        ),
+        (
+            "application/grpc-web-text+proto",
+            Some("application/grpc-web-text+proto"),
+        ),
+        ("", None),
+        ("application/json", None),
+        ("application/grpcx", None),
+        ("application/grpc-webs", None),
+        ("application/grpc-web-texts", None),
+        ("text/plain", None),
     ] {
         assert_eq!(
-            answer(content_type),
-            Some("application/grpc-web-text+proto"),
+            answered_in(&Method::POST, content_type),
+            protocol,
             "{content_type}"
         );
     }
-    for content_type in [
-        "",
-        "application/json",
-        "application/grpcx",
-        "application/grpc-webs",
-        "application/grpc-web-texts",
-        "text/plain",
-    ] {
-        assert_eq!(answer(content_type), None, "{content_type}");
-    }
-    assert_eq!(
-        content_type_of_call(&Request::post("/").body(()).unwrap()),
-        None
-    );
+    let without = Request::post("/").body(()).unwrap();
+    assert_eq!(content_type_of_call(&without), None);
 }
 
 #[test]
 fn a_request_that_is_no_post_is_not_grpc_whatever_its_content_type() {
-    for method in [
-        Method::GET,
-        Method::HEAD,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-        Method::OPTIONS,
-        Method::CONNECT,
-        Method::TRACE,
-        Method::from_bytes(b"post").unwrap(),
-    ] {
-        for content_type in [
-            "application/grpc",
-            "application/grpc-web",
-            "application/grpc-web-text",
-        ] {
-            let request = Request::builder().method(&method);
-            let request = request.header(header::CONTENT_TYPE, content_type);
-            assert_eq!(
-                content_type_of_call(&request.body(()).unwrap()),
-                None,
-                "{method}"
-            );
+    let others = "GET HEAD PUT PATCH DELETE OPTIONS CONNECT TRACE post".split(' ');
+    for method in others.map(|method| method.parse().unwrap()) {
+        for form in ["", "-web", "-web-text"] {
+            let content_type = format!("application/grpc{form}");
+            assert_eq!(answered_in(&method, &content_type), None, "{method}");
         }
     }
 }

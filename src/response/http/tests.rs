@@ -27,20 +27,6 @@ fn refused(http: Http, method: Method, decision: Decision) -> Response<Bytes> {
 }
 
 #[test]
-fn a_refusal_is_a_429_that_no_cache_keeps_with_the_wait_the_fields_and_a_problem() {
-    let response = refused(Http::new(), Method::GET, refused_for(WAIT));
-    assert_eq!(response.status(), 429);
-    let headers = response.headers();
-    assert_eq!(headers["retry-after"], "2");
-    assert_eq!(headers["cache-control"], "no-store");
-    assert_eq!(headers["ratelimit-policy"], r#""api";q=40;w=2"#);
-    assert_eq!(headers["ratelimit"], r#""api";r=0;t=2"#);
-    assert_eq!(headers["content-type"], "application/problem+json");
-    assert_eq!(headers.len(), 5);
-    assert_eq!(response.extensions().get(), Some(&refused_for(WAIT)));
-}
-
-#[test]
 fn two_violated_policies_are_both_named_in_their_order_with_the_longer_wait() {
     let [api, daily] = [500_000, 87_000_000].map(Judgement::RefusedForMicros);
     let response = refused(Http::new(), Method::GET, both(api, daily));
@@ -54,15 +40,6 @@ fn two_violated_policies_are_both_named_in_their_order_with_the_longer_wait() {
         body.ends_with(r#""violated-policies":["api","daily"]}"#),
         "{body}"
     );
-}
-
-#[test]
-fn nothing_is_annotated_if_fields_are_off_but_a_refusal_still_has_its_wait() {
-    let off = Http::new().fields(Fields::Off);
-    assert!(!Respond::<Request<()>, Response<Bytes>, Infallible>::annotates(&off));
-    let response = refused(off, Method::GET, refused_for(WAIT));
-    assert!(!response.headers().contains_key("ratelimit"));
-    assert_eq!(response.headers()["retry-after"], "2");
 }
 
 #[test]

@@ -82,6 +82,8 @@ async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {
         Instant::now()
     })
     .await;
+    let primary = sentinels.primary().await;
+    assert_eq!(primary.keys_without_ttl(PREFIX).await, [""; 0]);
     let cluster = Cluster::start().await;
     let of_cluster = store(super::cluster::client(&cluster));
     is_survived(of_cluster, soon, async |traffic| {

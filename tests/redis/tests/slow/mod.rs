@@ -3,7 +3,6 @@
 mod clock_steps;
 mod cluster;
 mod equal;
-mod failover;
 mod fallback_limit;
 mod faults;
 mod health;
