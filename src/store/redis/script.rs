@@ -338,7 +338,8 @@ impl Limit<'_> {
                now_{k} = now + ahead_{k}\n  \
                if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
-                 call('SETRANGE', KEYS[{key}], 1, pack('<I7I7', last_{k}, ahead_{k}))\n  \
+                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. string.sub(stored_{k}, 16), \
+                   'KEEPTTL')\n  \
                end\n  \
                if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
              else stored_{k} = '' end\n",

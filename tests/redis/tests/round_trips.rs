@@ -22,7 +22,7 @@ const NUMBERS: Numbers = Numbers {
 };
 
 /// What a script may call.
-const INNER: [&str; 11] = [
+const INNER: [&str; 10] = [
     "get",
     "lindex",
     "ltrim",
@@ -31,7 +31,6 @@ const INNER: [&str; 11] = [
     "rpush",
     "rpushx",
     "set",
-    "setrange",
     "time",
     "lrange",
 ];

@@ -63,11 +63,10 @@ pub(crate) async fn alternate(server: &Server, cases: &mut [Case], rounds: u32) 
 
 /// What `INFO commandstats` says of the scripts that ran.
 fn counted(stats: &str) -> Cost {
-    const OF_SCRIPTS: [&str; 19] = [
+    const OF_SCRIPTS: [&str; 18] = [
         "time",
         "get",
         "set",
-        "setrange",
         "getrange",
         "pexpire",
         "pexpireat",

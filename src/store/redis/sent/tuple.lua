@@ -131,7 +131,8 @@ if stored_1 then
   now_1 = now + ahead_1
   if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
-    call('SETRANGE', KEYS[1], 1, pack('<I7I7', last_1, ahead_1))
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. string.sub(stored_1, 16),
+      'KEEPTTL')
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end

@@ -176,7 +176,7 @@ async fn a_server_that_pauses_its_clients_lacks_memory_or_misses_replicas_is_no_
 async fn a_right_that_is_missing_refuses_everyone_until_it_is_there() {
     for (taken, given) in [
         ("-evalsha", "+evalsha"),
-        ("-setrange", "+setrange"),
+        ("-set", "+set"),
         ("-time", "+time"),
         ("-script|load", "+script|load"),
     ] {
