@@ -164,7 +164,6 @@ impl<A: Additive> Limit for Settled<A> {
     type Keys = OneKey;
 
     const SETTLES: bool = true;
-    const IN_FLIGHT: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.rule.policy());
@@ -333,10 +332,7 @@ impl<A: Additive> Settled<A> {
         if !state.has_ended(now) {
             return look(state);
         }
-        let mut spent = SettledState {
-            state: state.state.clone(),
-            ..*state
-        };
+        let mut spent = state.clone();
         self.spend_what_ended(&mut spent, now);
         look(&spent)
     }
