@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, ready},
     pin::Pin,
     sync::{
         Arc,
@@ -113,32 +113,28 @@ pub(crate) enum EndsWhen {
 }
 
 /// A future of the end of a settlement. Dropping it does not stop the settlement.
-pub struct Settlement(Settling);
-
-enum Settling {
-    Done(Option<Written>),
-    Sent(Pin<Box<dyn Future<Output = Written> + Send>>),
-}
+// None, if all is done and well.
+pub struct Settlement(Option<Pin<Box<dyn Future<Output = Written> + Send>>>);
 
 impl Settlement {
-    fn of(answer: Answer<Written, impl Future<Output = Written> + Send + 'static>) -> Self {
-        Self(match answer {
-            Answer::Now(written) => Settling::Done(Some(written)),
-            Answer::Later(sent) => Settling::Sent(Box::pin(sent)),
-        })
-    }
+    const NOTHING: Self = Self(None);
 
-    const NOTHING: Self = Self(Settling::Done(Some(Ok(()))));
+    fn of(answer: Answer<Written, impl Future<Output = Written> + Send + 'static>) -> Self {
+        match answer {
+            Answer::Now(Ok(())) => Self::NOTHING,
+            Answer::Now(failed) => Self(Some(Box::pin(ready(failed)))),
+            Answer::Later(sent) => Self(Some(Box::pin(sent))),
+        }
+    }
 
     /// Ends when both have ended.
     fn and(self, other: Self) -> Self {
         match (self.0, other.0) {
-            (Settling::Done(Some(Ok(()))), other) => Self(other),
-            (own, Settling::Done(Some(Ok(())))) => Self(own),
-            (own, other) => Self(Settling::Sent(Box::pin(async move {
-                let (own, other) = (Self(own).await, Self(other).await);
+            (Some(own), Some(other)) => Self(Some(Box::pin(async {
+                let (own, other) = (own.await, other.await);
                 own.and(other)
             }))),
+            (own, other) => Self(own.or(other)),
         }
     }
 }
@@ -148,10 +144,8 @@ impl Future for Settlement {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Written> {
         match &mut self.0 {
-            Settling::Done(written) => {
-                Poll::Ready(written.take().expect("polled after it was ready"))
-            }
-            Settling::Sent(sent) => sent.as_mut().poll(cx),
+            Some(sent) => sent.as_mut().poll(cx),
+            None => Poll::Ready(Ok(())),
         }
     }
 }

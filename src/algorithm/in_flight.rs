@@ -117,7 +117,7 @@ pub struct InFlight {
 }
 
 /// The places of a key that are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Places {
     /// When the first of them was taken: an admission is known by it, so that one of before a reset
     /// gives no place of others back.
@@ -153,7 +153,6 @@ impl Limit for InFlight {
     type Snapshot = PlacesSnapshot;
     type Keys = OneKey;
 
-    const SETTLES: bool = false;
     const IN_FLIGHT: bool = true;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
@@ -222,12 +221,7 @@ impl KeyLimit for InFlight {
     }
 
     fn fresh(&self, _at: Timestamp) -> Places {
-        Places {
-            since_micros: 0,
-            taken: 0,
-            inherited: 0,
-            inherited_until_micros: 0,
-        }
+        Places::default()
     }
 
     /// The key owes the places of the shared bucket too, but for no longer than requests run.

@@ -100,8 +100,11 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
 
     /// Takes a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant:
-    /// charges it, or holds it.
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp);
+    /// charges it, as a [debit](Self::debit) would, or holds it.
+    #[inline]
+    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
+        self.debit(state, cost.into(), now);
+    }
 
     /// Charges units, at least one, whether they fit or not.
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
@@ -237,10 +240,6 @@ impl<A: Algorithm> KeyLimit for A {
     }
 
     #[inline]
-    fn charge(&self, state: &mut A::State, cost: u32, now: Timestamp) {
-        Algorithm::debit(self, state, cost.into(), now);
-    }
-
     fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
         Algorithm::debit(self, state, units, now);
     }

@@ -30,19 +30,12 @@ macro_rules! setters {
                 self.$($policy)+ = self.$($policy)+.per_request();
                 $crate::algorithm::PerRequest(self)
             }
-
-            /// Rehearses the limit: it counts, and neither refuses nor delays. See
-            /// [`Shadow`](crate::algorithm::Shadow).
-            #[must_use]
-            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow(self)
-            }
         }
     };
 }
 pub(super) use setters;
 
-/// Adds those that it has when it counts requests, too.
+/// Adds those that it has when it counts requests, too, and that `InFlight` has.
 macro_rules! named {
     ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
         impl $(<$Of>)? $rule {
@@ -68,6 +61,13 @@ macro_rules! named {
             ) -> Result<Self, $crate::error::ConfigError> {
                 self.$($policy)+ = self.$($policy)+.named(name)?;
                 Ok(self)
+            }
+
+            /// Rehearses the limit: it counts, and neither refuses nor delays. See
+            /// [`Shadow`](crate::algorithm::Shadow).
+            #[must_use]
+            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
+                $crate::algorithm::Shadow(self)
             }
         }
     };

@@ -164,7 +164,6 @@ impl<A: Additive> Limit for Settled<A> {
     type Keys = OneKey;
 
     const SETTLES: bool = true;
-    const IN_FLIGHT: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.rule.policy());
@@ -275,9 +274,16 @@ impl<A: Additive> KeyLimit for Settled<A> {
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.with_ended_spent(state, now, |state| {
-            state.held() == 0 && self.rule.is_fresh(&state.state, now)
-        })
+        if !state.has_ended(now) {
+            return state.held() == 0 && self.rule.is_fresh(&state.state, now);
+        }
+        // Not a copy: this is called for many states at once, and a log can be large.
+        let mut small = SettledState {
+            state: self.rule.inherit(&state.state, now),
+            ..*state
+        };
+        self.spend_what_ended(&mut small, now);
+        small.held() == 0 && self.rule.is_fresh(&small.state, now)
     }
 
     #[inline]
@@ -333,10 +339,7 @@ impl<A: Additive> Settled<A> {
         if !state.has_ended(now) {
             return look(state);
         }
-        let mut spent = SettledState {
-            state: state.state.clone(),
-            ..*state
-        };
+        let mut spent = state.clone();
         self.spend_what_ended(&mut spent, now);
         look(&spent)
     }

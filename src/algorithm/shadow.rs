@@ -2,8 +2,8 @@
 
 use crate::{
     algorithm::{
-        Additive, Algorithm, Ending, InFlight, KeyLimit, Limit, PerRequest, Policy, PolicyId,
-        Script, ScriptReply, Scripted, Settled, limit::OneKey, script::MemberReply,
+        Additive, Algorithm, Ending, KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply,
+        Scripted, Settled, limit::OneKey, script::MemberReply,
     },
     clock::Timestamp,
     decision::PolicyDecision,
@@ -268,23 +268,7 @@ impl<A: Algorithm> Shadow<A> {
     }
 }
 
-impl<A: Algorithm> PerRequest<A> {
-    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
-    #[must_use]
-    pub const fn shadow(self) -> Shadow<Self> {
-        Shadow::new(self)
-    }
-}
-
 impl<A: Additive> Settled<A> {
-    /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
-    #[must_use]
-    pub const fn shadow(self) -> Shadow<Self> {
-        Shadow(self)
-    }
-}
-
-impl InFlight {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {

@@ -132,46 +132,29 @@ where
         }
     }
 
-    /// Starts to measure, if an observer is told of the call and wants it.
-    #[inline]
-    fn start(limiter: &RateLimiter<C, S, W>, request: &RequestOf<C>) -> Option<Instant> {
-        (request.observed_cost().is_some() && limiter.observer.times_store()).then(Instant::now)
-    }
-
     /// Tells the caller and the observer.
-    #[inline]
-    fn tell(
-        (limiter, limit, key): At<'_, C, S, Q, W>,
-        request: &RequestOf<C>,
-        started: Option<Instant>,
-        verdict: Option<VerdictOf<C>>,
-    ) -> T {
-        let seen = (!limiter.observer.is_silent()).then(|| verdict.clone());
-        let cost = request.observed_cost();
-        let told = T::told((&limiter.store, limit, key), cost.unwrap_or(0), verdict);
-        // Last, so that what is held ends if the observer panics.
-        if let (Some(seen), Some(cost)) = (seen, cost) {
-            let store_time = started.map(|started| started.elapsed());
-            limiter.tell_observer((limit, key, cost), Ok(seen.as_ref()), store_time, None);
-        }
-        told
-    }
-
     // Inlined always, for the same reason as `poll`: over either of two stores a check takes 358
     // instructions otherwise.
     #[inline(always)]
     fn answer(
-        at: At<'_, C, S, Q, W>,
+        (limiter, limit, key): At<'_, C, S, Q, W>,
         request: &RequestOf<C>,
         started: Option<Instant>,
         answered: Result<Option<VerdictOf<C>>, StoreError>,
     ) -> Result<T, StoreError> {
-        if let (Err(error), Some(cost)) = (&answered, request.observed_cost()) {
-            let (limiter, limit, key) = at;
+        let cost = request.observed_cost();
+        let seen = (!limiter.observer.is_silent()).then(|| answered.clone());
+        let told = answered.map(|verdict| {
+            let at = (&limiter.store, limit, key);
+            T::told(at, cost.unwrap_or(0), verdict)
+        });
+        // Last, so that what is held ends if the observer panics.
+        if let (Some(seen), Some(cost)) = (seen, cost) {
             let store_time = started.map(|started| started.elapsed());
-            limiter.tell_observer((limit, key, cost), Err(error), store_time, None);
+            let seen = seen.as_ref().map(Option::as_ref);
+            limiter.tell_observer((limit, key, cost), seen, store_time, None);
         }
-        answered.map(|verdict| Self::tell(at, request, started, verdict))
+        told
     }
 }
 
@@ -209,7 +192,8 @@ where
             let choice = limiter.algorithm.choose(&());
             let limit = limiter.algorithm.limit(&choice);
             let at = (limiter, limit, key);
-            let started = Self::start(limiter, request);
+            let is_timed = request.observed_cost().is_some() && limiter.observer.times_store();
+            let started = is_timed.then(Instant::now);
             let answer = match *request {
                 Request::Decide(ask) => match limiter.store.decide(limit, key, ask) {
                     Answer::Now(decided) => {

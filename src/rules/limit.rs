@@ -81,9 +81,6 @@ impl Limit for RuleLimit {
     type Snapshot = ShadowSnapshot<LazyStatus>;
     type Keys = OneKey;
 
-    const SETTLES: bool = false;
-    const IN_FLIGHT: bool = false;
-
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(self.algorithm.policy());
     }
@@ -252,9 +249,6 @@ impl RuleSnapshot {
 impl Limit for RuleLimits {
     type Snapshot = RuleSnapshot;
     type Keys = Self;
-
-    const SETTLES: bool = false;
-    const IN_FLIGHT: bool = false;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
         tell(&Policy::new("rules", &[], Duration::ZERO));

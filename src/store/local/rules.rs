@@ -35,7 +35,6 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         ask: Ask,
         clock: &impl Clock,
     ) -> Verdict<RuleSnapshot> {
-        let several = |key: &RuleKey| decide_several(tables, key, ask, &|| clock.now());
         match key.to_owned().of_one_limit() {
             Ok((limits, Charge { limit, key })) => {
                 let rule = limits.limit(limit);
@@ -44,7 +43,7 @@ impl LocalBuckets<RuleKey> for RuleLimits {
                 let snapshot = RuleSnapshot::one(limits, (limit, snapshot));
                 Verdict { admitted, snapshot }
             }
-            Err(key) => several(&key),
+            Err(key) => decide_several(tables, &key, ask, &|| clock.now()),
         }
     }
 

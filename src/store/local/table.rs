@@ -56,8 +56,9 @@ impl<K: Key, S> Table<K, S> {
 
     /// Decides about a key that has an entry.
     ///
-    /// [`decide_slowly`](Self::decide_slowly) could, too. They are two so that this verdict can stay in registers: as one function that answers for
-    /// both, a decision takes a tenth longer (bench `decision`).
+    /// [`decide_slowly`](Self::decide_slowly) could, too. They are two so that this verdict can stay
+    /// in registers: as one function that answers for both, a decision takes a tenth longer (bench
+    /// `decision`).
     ///
     /// Inlined always, as is what calls it: else the verdict goes through memory, written in halves
     /// and read in whole, for which the processor waits. It gives a twelfth of the instructions of
