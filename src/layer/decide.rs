@@ -340,8 +340,9 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
             true => Outcome::Refused,
             false => Outcome::ShadowRefused,
         };
+        let decided = (limit, Err(&decision));
         let event = Event {
-            decided: Some(&(limit, Err(&decision))),
+            decided: Some(&decided),
             ..query.event(outcome)
         };
         warn_of_bursts_of_zero(&decision);

@@ -45,7 +45,7 @@ pin_project! {
         wait: Wait<Svc, Req, Layer>,
     }
 
-    /// A turn that has not come is given back.
+    // A turn that has not come is given back.
     impl<Svc, Req, Layer> PinnedDrop for Waiting<Svc, Req, Layer>
     where
         Svc: Service<Req>,
