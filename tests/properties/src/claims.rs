@@ -49,7 +49,7 @@ pub fn every_decision_is_the_models(
 }
 
 /// Moves the clock through a history whose steps back are no longer than this, to each of its
-/// checks. `step` gets the time, which it may move on, and the cost, and returns the announced wait.
+/// checks. `step` gets the time, which it may move on, and the cost; it returns the announced wait.
 fn each_check(
     subject: &Subject,
     history: &History,
@@ -174,7 +174,7 @@ pub fn the_announced_wait_is_exact(
     })
 }
 
-/// Exactly the remaining units are admitted at the same instant. This is tried at every other check,
+/// Exactly the remaining units are admitted at the same instant. This is tried at each other check,
 /// and only if they are few.
 pub fn what_remains_is_true(
     subject: &Subject,

@@ -5,7 +5,7 @@ use tollgate_algorithms::every_algorithm;
 
 use crate::{model::*, numbers::Numbers, subject::Subject};
 
-/// Every algorithm with these numbers, and a few tuples. Those of other numbers have the same names.
+/// Every algorithm with these numbers, and a few tuples. Their names are the same with all numbers.
 #[rustfmt::skip]
 pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
     let Numbers { units: n, period: p, burst: b, precision, interval: d, other_units: m, other_period: o } = *numbers;

@@ -209,7 +209,7 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> TestCaseResult {
 }
 
 /// A hold is admitted if, and only if, the algorithm alone would admit it and all that is held; and
-/// its decision is true. The state is fresh once nothing is held and that of the algorithm alone is.
+/// its decision is true. The state is fresh once nothing is held and that of the rule alone is.
 struct DecidesAsTheAlgorithmAlone<'a>(Held, &'a [Step]);
 
 impl Claim for DecidesAsTheAlgorithmAlone<'_> {

@@ -1,5 +1,5 @@
-//! Several keys in one check do what a plain model says: for each limit a map from key to state. All
-//! of them are looked at; if all admit, each is charged alone.
+//! Several keys in one check do what a plain model says: for each limit a map from key to state.
+//! All of them are looked at; if all admit, each is charged alone.
 
 use std::collections::BTreeMap;
 

@@ -56,7 +56,7 @@ fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What the store tells, if it is a decision or a look. The store is asked, and not a limiter, which
+/// What the store tells, if it is a decision or a look. The store is asked, and not a limiter: that
 /// charges at once what is held and nobody can settle.
 async fn told<L: Limit, S: Store<L, Keys>>(
     store: &S,
