@@ -4,49 +4,21 @@
 //!
 //! `TOLLGATE_FLOOD_KEYS` replaces the default of five million keys.
 
-#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
-
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
     net::{IpAddr, Ipv6Addr},
     time::{Duration, Instant},
 };
 
+#[path = "support/counting.rs"]
+mod counting;
 #[path = "support/ready.rs"]
 mod ready;
 
+use counting::{HELD, MOST_HELD};
 use ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp, algorithm::TokenBucket, clock::ManualClock, store::LocalStore,
 };
-
-/// Counts what each thread allocates: each test is one.
-struct Counting;
-
-thread_local! {
-    static BYTES: Cell<usize> = const { Cell::new(0) };
-    static MAX_BYTES: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        BYTES.set(BYTES.get().wrapping_add(layout.size()));
-        MAX_BYTES.set(MAX_BYTES.get().max(BYTES.get()));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        BYTES.set(BYTES.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MAX_KEYS: usize = 100_000;
 /// A key takes 17 bytes and a state 16, in a table that is at least 7/16 full; while a shard grows,
@@ -82,8 +54,8 @@ impl Flood {
     fn new(quota: Quota) -> Self {
         let calls = usize::try_from(flood_keys()).unwrap();
         let nanos = Vec::with_capacity(calls);
-        let bytes_before = BYTES.get();
-        MAX_BYTES.set(bytes_before);
+        let bytes_before = HELD.get();
+        MOST_HELD.set(bytes_before);
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = LocalStore::builder()
             .clock(clock.clone())
@@ -129,7 +101,7 @@ impl Flood {
     }
 
     fn report(&mut self, name: &str) {
-        let most = MAX_BYTES.get() - self.bytes_before;
+        let most = MOST_HELD.get() - self.bytes_before;
         let worst = self.nanos.iter().copied().max().unwrap_or(0);
         println!(
             "{name}: at most {} kept, at most {most} bytes, at worst {worst} ns; {:?}",

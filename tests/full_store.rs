@@ -6,10 +6,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::curious::Curious;
 use crate::in_time::in_time;
+use crate::listener::Listener;
 use crate::ready::ready;
 use tollgate::{Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
+use tracing::Event;
 
 #[test]
 fn an_operator_whose_store_is_full_is_told_once_and_may_ask_the_same_store() {
@@ -20,14 +21,13 @@ fn an_operator_whose_store_is_full_is_told_once_and_may_ask_the_same_store() {
         };
         let [limiter, other] = [3, 1_000].map(limiter_of);
         let told = Arc::new(AtomicUsize::new(0));
-        let curious = Curious {
-            ask: {
-                let limiter = limiter.clone();
-                move || assert!(ready(limiter.check(&1_000_000)).is_ok())
-            },
-            told: Arc::clone(&told),
-        };
-        tracing::subscriber::with_default(curious, || {
+        let (count, asked) = (Arc::clone(&told), limiter.clone());
+        let asks = Listener(move |event: &Event<'_>| {
+            assert_eq!(event.metadata().target(), "tollgate::local_store");
+            count.fetch_add(1, Ordering::Relaxed);
+            assert!(ready(asked.check(&1_000_000)).is_ok());
+        });
+        tracing::subscriber::with_default(asks, || {
             // Two keys have an entry. Later ones share a bucket, and most of them are refused.
             for (before, limiter) in [limiter, other].iter().enumerate() {
                 for key in 0..100 {

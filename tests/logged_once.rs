@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use crate::listener::Listener;
 use axum::{
     Router,
     body::Body,
@@ -22,9 +23,8 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 use tracing::{
-    Event, Metadata, Subscriber,
+    Event,
     field::{Field, Visit},
-    span,
     subscriber::{DefaultGuard, set_default},
 };
 
@@ -35,7 +35,12 @@ struct Log(Arc<Mutex<Vec<String>>>);
 impl Log {
     /// Listens on this thread until it is dropped.
     fn listen(&self) -> DefaultGuard {
-        set_default(self.clone())
+        let log = Arc::clone(&self.0);
+        set_default(Listener(move |event: &Event<'_>| {
+            let mut told = Fields(event.metadata().name().to_owned());
+            event.record(&mut told);
+            log.lock().unwrap().push(told.0);
+        }))
     }
 
     /// What was told since the last time, in alphabetical order.
@@ -46,35 +51,14 @@ impl Log {
     }
 }
 
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("tollgate::")
-    }
+struct Fields(String);
 
-    fn event(&self, event: &Event<'_>) {
-        struct Fields(String);
-
-        impl Visit for Fields {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                if field.name() != "message" {
-                    write!(self.0, " {field}={value:?}").unwrap();
-                }
-            }
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() != "message" {
+            write!(self.0, " {field}={value:?}").unwrap();
         }
-
-        let mut told = Fields(event.metadata().name().to_owned());
-        event.record(&mut told);
-        self.0.lock().unwrap().push(told.0);
     }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
 }
 
 fn hello() -> Router {

@@ -1,19 +1,16 @@
 //! No call about a log costs what its entries cost: neither a look at it, nor a newcomer to a full
 //! store who has to start from what all newcomers owe together.
 
-#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+use std::time::Duration;
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    time::Duration,
-};
-
+#[path = "support/counting.rs"]
+mod counting;
 #[path = "support/local.rs"]
 mod local;
 #[path = "support/ready.rs"]
 mod ready;
 
+use counting::{ASKED_FOR, HELD};
 use fastrand::Rng;
 use local::{START, store};
 use ready::ready;
@@ -24,34 +21,6 @@ use tollgate::{
     key::Key,
     store::{LocalStore, Store, local::LocalBuckets},
 };
-
-/// Counts what each thread allocates: each test is one.
-struct Counting;
-
-thread_local! {
-    /// All bytes that were ever asked for, and those that are held now.
-    static ASKED_FOR: Cell<usize> = const { Cell::new(0) };
-    static HELD: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED_FOR.set(ASKED_FOR.get() + layout.size());
-        HELD.set(HELD.get().wrapping_add(layout.size()));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const MICRO: Duration = Duration::from_micros(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -2,10 +2,10 @@
 
 #[path = "support/at_one_instant.rs"]
 mod at_one_instant;
-#[path = "support/curious.rs"]
-mod curious;
 #[path = "support/in_time.rs"]
 mod in_time;
+#[path = "support/listener.rs"]
+mod listener;
 #[path = "support/local.rs"]
 mod local;
 #[path = "support/polled.rs"]
@@ -26,7 +26,6 @@ mod tokio_time;
 
 mod chapters;
 mod debug;
-mod either_store;
 mod enforce;
 mod fallback;
 mod full_store;

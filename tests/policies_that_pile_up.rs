@@ -6,10 +6,11 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::curious::Curious;
 use crate::in_time::in_time;
+use crate::listener::Listener;
 use crate::ready::ready;
 use tollgate::{EachOf, Quota, RateLimiter, algorithm::FixedWindow, store::LocalStore};
+use tracing::Event;
 
 fn unnamed(number: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(number))
@@ -30,11 +31,13 @@ fn an_operator_whose_policies_pile_up_is_told_once_and_may_ask_the_same_store() 
         let asks = limiter_of.clone();
         let keys = EachOf((Some(7), Some(7)));
         let told = Arc::new(AtomicUsize::new(0));
-        let curious = Curious {
-            ask: move || assert!(ready(asks(5_000).check(&keys)).unwrap().is_admitted()),
-            told: Arc::clone(&told),
-        };
-        tracing::subscriber::with_default(curious, || {
+        let count = Arc::clone(&told);
+        let asks = Listener(move |event: &Event<'_>| {
+            assert_eq!(event.metadata().target(), "tollgate::local_store");
+            count.fetch_add(1, Ordering::Relaxed);
+            assert!(ready(asks(5_000).check(&keys)).unwrap().is_admitted());
+        });
+        tracing::subscriber::with_default(asks, || {
             for number in 1..=2_000 {
                 let _ = ready(limiter_of(number).check(&keys));
                 let was_told = told.load(Ordering::Relaxed);

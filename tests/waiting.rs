@@ -2,13 +2,9 @@
 
 use std::{convert::Infallible, future::Future, time::Duration};
 
-use tokio::{
-    task::JoinSet,
-    time::{Instant, advance},
-};
+use tokio::{task::JoinSet, time::Instant};
 use tollgate::{
-    Options, Quota, RateLimitLayer, RateLimiter,
-    algorithm::TokenBucket,
+    Options, RateLimitLayer,
     key::{KeyExtractor, from_fn},
     response::{AsError, Refused},
 };
@@ -63,23 +59,6 @@ async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
         assert!(is_due(after.unwrap(), due), "{after:?} and not {due} ms");
     }
     assert_eq!(after[4], None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_is_refused_is_told_when_the_wait_would_be_short_enough() {
-    let quota = Quota::one_every(Duration::from_secs(10));
-    let rule = TokenBucket::new(quota).wait_at_most(Duration::from_secs(5));
-    let limiter = RateLimiter::new(rule, store::<_, String>());
-    assert!(limiter.check("bob").await.unwrap().delay().is_zero());
-    let refused = limiter.check("bob").await.unwrap();
-    assert_eq!(refused.retry_after(), Some(Duration::from_secs(5)));
-    assert_eq!((refused.limit(), refused.remaining()), (1, 0));
-    advance(Duration::from_secs(5)).await;
-    let waits = limiter.check("bob").await.unwrap();
-    assert!(waits.is_admitted());
-    assert_eq!(waits.delay(), Duration::from_secs(5));
-    assert_eq!(waits.reset_after(), Duration::from_secs(15));
-    assert!(limiter.check_cost("bob", 2).await.unwrap().never_fits());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 use crate::{
     Quota,
-    algorithm::{Ending, SlidingLog, TokenBucket},
+    algorithm::{Ending, SlidingLog},
 };
 
 use super::*;
@@ -52,12 +52,8 @@ fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
     let log = log(100);
     let mut state = log.fresh(at(10_000));
     let receipt = hold(&log, &mut state, 4, 10_000);
-    log.end(
-        &mut state,
-        &receipt,
-        Ending::Withdrawn { cost: 4 },
-        at(10_050),
-    );
+    let withdrawn = Ending::Withdrawn { cost: 4 };
+    log.end(&mut state, &receipt, withdrawn, at(10_050));
     assert_eq!(held_and_left(&log, &state, 10_050), (0, 10));
     // A settlement of nothing is no admission either: the rule is as it was.
     let mut state = log.fresh(at(9_000));
@@ -65,41 +61,6 @@ fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
     let of_nothing = Ending::Settled { held: 4, spent: 0 };
     log.end(&mut state, &receipt, of_nothing, at(10_000));
     assert!(log.is_fresh(&state, at(9_500)));
-}
-
-#[test]
-fn a_state_is_fresh_once_nothing_is_held_and_what_was_spent_is_over() {
-    // A unit comes back in a microsecond.
-    let quota = Quota::new(1_000, Duration::from_millis(1));
-    let rule = TokenBucket::new(quota).settled();
-    let rule = rule.held_at_most(Duration::from_micros(100));
-    let mut state = rule.fresh(at(10_000));
-    let [first, _] = [10_000, 10_150].map(|now| rule.step(&mut state, 5, at(now)).1);
-    let is_fresh =
-        |state: &_, instants: [u64; 4]| instants.map(|now| rule.is_fresh(state, at(now)));
-    // The first generation ends at 10 200 µs, the second at 10 350.
-    assert_eq!(
-        is_fresh(&state, [10_150, 10_204, 10_205, 10_349]),
-        [false; 4]
-    );
-    assert_eq!(
-        is_fresh(&state, [10_350, 10_354, 10_355, 11_000]),
-        [false, false, true, true]
-    );
-    let ending = Ending::Settled { held: 5, spent: 2 };
-    rule.end(&mut state, &first, ending, at(10_160));
-    assert_eq!(
-        is_fresh(&state, [10_162, 10_350, 10_354, 10_355]),
-        [false, false, false, true]
-    );
-
-    let mut state = rule.fresh(at(10_000));
-    let (_, only) = rule.step(&mut state, 5, at(10_000));
-    rule.end(&mut state, &only, ending, at(10_010));
-    assert_eq!(
-        is_fresh(&state, [10_010, 10_011, 10_012, 10_013]),
-        [false, false, true, true]
-    );
 }
 
 #[test]

@@ -221,6 +221,14 @@ pub struct Row {
     pub picture: Option<&'static str>,
 }
 
+const fn row(called: &'static str, with: &'static str, picture: Option<&'static str>) -> Row {
+    Row {
+        called,
+        with,
+        picture,
+    }
+}
+
 /// What the formulas are asked with.
 pub struct Numbers<'a> {
     /// The quota's units; 0 without a quota.
@@ -314,21 +322,13 @@ pub const SHOWN: &[Shown] = &[
         bound: |it| it.of_a_bucket(),
         refusal: |it| it.why_a_bucket_refuses(),
         rows: &[
-            Row {
-                called: "token/leaky bucket, GCRA",
-                with: "{}",
-                picture: Some("token_bucket"),
-            },
-            Row {
-                called: "… with a burst of 4",
-                with: r#"{"burst": 4}"#,
-                picture: None,
-            },
-            Row {
-                called: "burst of 4, then waits",
-                with: r#"{"burst": 4, "wait-at-most": "500ms"}"#,
-                picture: Some("wait_at_most"),
-            },
+            row("token/leaky bucket, GCRA", "{}", Some("token_bucket")),
+            row("… with a burst of 4", r#"{"burst": 4}"#, None),
+            row(
+                "burst of 4, then waits",
+                r#"{"burst": 4, "wait-at-most": "500ms"}"#,
+                Some("wait_at_most"),
+            ),
         ],
     },
     Shown {
@@ -354,27 +354,19 @@ pub const SHOWN: &[Shown] = &[
         },
         refusal: |_| "The window has taken all of its quota; the next one is empty.",
         rows: &[
-            Row {
-                called: "fixed window",
-                with: "{}",
-                picture: Some("fixed_window"),
-            },
-            Row {
-                called: "… from first request",
-                with: r#"{"from-first-request": true}"#,
-                picture: None,
-            },
+            row("fixed window", "{}", Some("fixed_window")),
+            row(
+                "… from first request",
+                r#"{"from-first-request": true}"#,
+                None,
+            ),
         ],
     },
     Shown {
         name: "sliding-log",
         bound: |it| it.units(formulas::sliding_log(it.n), "n"),
         refusal: |_| "What was admitted in the last {period} leaves no room until the oldest is as old.",
-        rows: &[Row {
-            called: "sliding log",
-            with: "{}",
-            picture: Some("sliding_log"),
-        }],
+        rows: &[row("sliding log", "{}", Some("sliding_log"))],
     },
     Shown {
         name: "sliding-buckets",
@@ -387,16 +379,8 @@ pub const SHOWN: &[Shown] = &[
         },
         refusal: |_| "The sub-counters of the last period leave no room until the oldest is dropped.",
         rows: &[
-            Row {
-                called: "sliding buckets",
-                with: "{}",
-                picture: Some("sliding_buckets"),
-            },
-            Row {
-                called: "… strict",
-                with: r#"{"strict": true}"#,
-                picture: None,
-            },
+            row("sliding buckets", "{}", Some("sliding_buckets")),
+            row("… strict", r#"{"strict": true}"#, None),
         ],
     },
     Shown {
@@ -406,11 +390,7 @@ pub const SHOWN: &[Shown] = &[
             it.units(most, "n + ⌊n(P−2)/P⌋")
         },
         refusal: |_| "This window's count and the part of the previous one that still counts leave no room.",
-        rows: &[Row {
-            called: "sliding window",
-            with: "{}",
-            picture: Some("sliding_window"),
-        }],
+        rows: &[row("sliding window", "{}", Some("sliding_window"))],
     },
     Shown {
         name: "leaky-bucket-queue",
@@ -419,11 +399,7 @@ pub const SHOWN: &[Shown] = &[
             it.if_ticks_are_fine(it.in_a_period(most, Counts::Releases, "n + c − 1, as released"))
         },
         refusal: |_| "The queue is full; it moves on at {quota}.",
-        rows: &[Row {
-            called: "queue",
-            with: "{}",
-            picture: Some("leaky_bucket_queue"),
-        }],
+        rows: &[row("queue", "{}", Some("leaky_bucket_queue"))],
     },
     Shown {
         name: "min-interval",
@@ -437,11 +413,7 @@ pub const SHOWN: &[Shown] = &[
             }
         },
         refusal: |_| "The last one was admitted less than {interval} ago.",
-        rows: &[Row {
-            called: "min interval, 100 ms",
-            with: "{}",
-            picture: Some("min_interval"),
-        }],
+        rows: &[row("min interval, 100 ms", "{}", Some("min_interval"))],
     },
     Shown {
         name: "in-flight",
@@ -452,11 +424,7 @@ pub const SHOWN: &[Shown] = &[
             formula: "n at any instant",
         },
         refusal: |_| "All places are taken by requests that still run.",
-        rows: &[Row {
-            called: "4 in flight, 300 ms each",
-            with: "{}",
-            picture: Some("in_flight"),
-        }],
+        rows: &[row("4 in flight, 300 ms each", "{}", Some("in_flight"))],
     },
 ];
 
@@ -556,11 +524,7 @@ impl Model for FixedWindow {
             true => formulas::window_from_first_request,
             false => formulas::fixed_window,
         };
-        Bound {
-            span: self.period,
-            most: formula(self.n, self.period),
-            counts: Counts::Units,
-        }
+        Bound::units(self.period, formula(self.n, self.period))
     }
 }
 
@@ -657,11 +621,7 @@ impl Model for SlidingWindow {
     }
 
     fn bound(&self, _largest_cost: i128) -> Bound {
-        Bound {
-            span: self.period,
-            most: formulas::sliding_window(self.n, self.period),
-            counts: Counts::Units,
-        }
+        Bound::units(self.period, formulas::sliding_window(self.n, self.period))
     }
 }
 
@@ -763,11 +723,7 @@ impl Model for Log {
     }
 
     fn bound(&self, _largest_cost: i128) -> Bound {
-        Bound {
-            span: self.period,
-            most: self.most,
-            counts: Counts::Units,
-        }
+        Bound::units(self.period, self.most)
     }
 }
 
@@ -937,11 +893,10 @@ impl Model for DebtBucket {
                 most: bound(n, period, tick, burst, largest_cost),
                 counts: Counts::Releases,
             },
-            None => Bound {
-                span: period,
-                most: formulas::debt_bucket(self.capacity / period, n, period, tick),
-                counts: Counts::Units,
-            },
+            None => {
+                let burst = self.capacity / period;
+                Bound::units(period, formulas::debt_bucket(burst, n, period, tick))
+            }
         }
     }
 }

@@ -24,6 +24,13 @@ pub struct Bound {
     pub counts: Counts,
 }
 
+impl Bound {
+    pub(crate) fn units(span: i128, most: i128) -> Self {
+        let counts = Counts::Units;
+        Self { span, most, counts }
+    }
+}
+
 /// One rule, slow and plain. Times are in microseconds. A model keeps the last instant that it has
 /// seen (the stamp).
 pub trait Model: fmt::Debug {

@@ -33,30 +33,8 @@ pub fn every_decision_is_the_models(
     for (index, step) in history.steps.iter().enumerate() {
         now = step.turn.of(now, wait, subject);
         clock.set(instant(now));
-        let answers = match step.op {
-            Op::Check(cost) => {
-                let cost = cost.of(subject.limit());
-                Some((limiter.check(cost), world.check(cost, now)))
-            }
-            Op::Peek => Some((limiter.peek(), world.peek(now))),
-            Op::Debit(cost) => {
-                let cost = cost.of(subject.limit());
-                limiter.debit(cost);
-                world.debit(cost, now);
-                None
-            }
-            Op::Refund(cost) => {
-                let cost = cost.of(subject.limit());
-                limiter.refund(cost);
-                world.refund(cost, now);
-                None
-            }
-            Op::Reset => {
-                limiter.reset();
-                world.reset();
-                None
-            }
-        };
+        let call = step.op.call(subject.limit());
+        let answers = limiter.ask(call).zip(world.ask(call, now));
         if let Some((real, model)) = answers {
             let real = ToldAll::from(&real);
             wait = real.all.retry_after.map_or(0, i128::from);
@@ -70,22 +48,21 @@ pub fn every_decision_is_the_models(
     Ok(())
 }
 
-/// Moves the clock through a history whose steps back stay within the shortest span. `step` gets
-/// the time and the cost, and returns the announced wait.
-fn within_a_span(
+/// Moves the clock through a history whose steps back are no longer than this, to each of its
+/// checks. `step` gets the time, which it may move on, and the cost; it returns the announced wait.
+fn each_check(
     subject: &Subject,
     history: &History,
-    clock: &ManualClock,
-    mut step: impl FnMut(i128, u32) -> Result<i128, TestCaseError>,
+    (clock, longest_back): (&ManualClock, i128),
+    mut step: impl FnMut(&mut i128, u32) -> Result<i128, TestCaseError>,
 ) -> TestCaseResult {
     let (mut now, mut wait, mut latest) = (history.start, 0, history.start);
     for entry in &history.steps {
-        let earliest = latest - subject.shortest_span();
-        now = entry.turn.of(now, wait, subject).max(earliest);
+        now = entry.turn.of(now, wait, subject).max(latest - longest_back);
         latest = latest.max(now);
         clock.set(instant(now));
         if let Op::Check(cost) = entry.op {
-            wait = step(now, cost.of(subject.limit()))?;
+            wait = step(&mut now, cost.of(subject.limit()))?;
         }
     }
     Ok(())
@@ -123,19 +100,25 @@ pub fn the_bound_is_never_passed(
     // The limiter's own clock never goes before an admission, nor before the store dropped an idle
     // key.
     let mut own = 0;
-    within_a_span(subject, history, &clock, |now, cost| {
-        let was_known = limiter.is_known();
-        let decision = limiter.check(cost);
-        if decision.is_admitted() && cost > 0 {
-            let delay = i128::try_from(decision.delay().as_micros()).unwrap();
-            own = own.max(now);
-            admitted.push((own, own.max(now + delay), cost.into()));
-        }
-        if was_known && !limiter.is_known() {
-            own = own.max(now);
-        }
-        Ok(wait_of(&decision))
-    })?;
+    each_check(
+        subject,
+        history,
+        (&clock, subject.shortest_span()),
+        |now, cost| {
+            let now = *now;
+            let was_known = limiter.is_known();
+            let decision = limiter.check(cost);
+            if decision.is_admitted() && cost > 0 {
+                let delay = i128::try_from(decision.delay().as_micros()).unwrap();
+                own = own.max(now);
+                admitted.push((own, own.max(now + delay), cost.into()));
+            }
+            if was_known && !limiter.is_known() {
+                own = own.max(now);
+            }
+            Ok(wait_of(&decision))
+        },
+    )?;
     let largest_cost = admitted.iter().map(|entry| entry.2).max().unwrap_or(0);
     for bound in subject.models.iter().map(|model| model.bound(largest_cost)) {
         let most = most_in_a_span(&admitted, bound);
@@ -153,15 +136,20 @@ pub fn a_refused_request_changes_nothing(
     let clock = ManualClock::at(instant(history.start));
     let saw_all = open(&*subject.bucket, clock.clone());
     let saw_the_admitted = open(&*subject.bucket, clock.clone());
-    within_a_span(subject, history, &clock, |_, cost| {
-        saw_all.peek();
-        let decision = saw_all.check(cost);
-        if decision.is_admitted() && cost > 0 {
-            prop_assert_eq!(&decision, &saw_the_admitted.check(cost));
-        }
-        prop_assert_eq!(saw_all.peek(), saw_the_admitted.peek());
-        Ok(wait_of(&decision))
-    })
+    each_check(
+        subject,
+        history,
+        (&clock, subject.shortest_span()),
+        |_, cost| {
+            saw_all.peek();
+            let decision = saw_all.check(cost);
+            if decision.is_admitted() && cost > 0 {
+                prop_assert_eq!(&decision, &saw_the_admitted.check(cost));
+            }
+            prop_assert_eq!(saw_all.peek(), saw_the_admitted.peek());
+            Ok(wait_of(&decision))
+        },
+    )
 }
 
 /// A request that waits as long as announced is admitted; one that waits a microsecond less is not.
@@ -172,26 +160,21 @@ pub fn the_announced_wait_is_exact(
 ) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
-    let (mut now, mut wait) = (history.start, 0);
-    for step in &history.steps {
-        now = step.turn.of(now, wait, subject);
-        clock.set(instant(now));
-        let Op::Check(cost) = step.op else { continue };
-        let cost = cost.of(subject.limit());
+    each_check(subject, history, (&clock, LAST), |now, cost| {
         let decision = limiter.check(cost);
-        wait = wait_of(&decision);
-        if decision.retry_after().is_some() && now + wait <= LAST {
-            clock.set(instant(now + wait - 1));
+        let wait = wait_of(&decision);
+        if decision.retry_after().is_some() && *now + wait <= LAST {
+            clock.set(instant(*now + wait - 1));
             prop_assert!(!limiter.check(cost).is_admitted(), "one µs before {wait}");
-            clock.set(instant(now + wait));
+            clock.set(instant(*now + wait));
             prop_assert!(limiter.check(cost).is_admitted(), "after {wait}");
-            now += wait;
+            *now += wait;
         }
-    }
-    Ok(())
+        Ok(wait)
+    })
 }
 
-/// Exactly the remaining units are admitted at the same instant. This is tried at every other step,
+/// Exactly the remaining units are admitted at the same instant. This is tried at each other check,
 /// and only if they are few.
 pub fn what_remains_is_true(
     subject: &Subject,
@@ -200,19 +183,16 @@ pub fn what_remains_is_true(
 ) -> TestCaseResult {
     let clock = ManualClock::at(instant(history.start));
     let limiter = open(&*subject.bucket, clock.clone());
-    let (mut now, mut wait) = (history.start, 0);
-    for (index, step) in history.steps.iter().enumerate() {
-        now = step.turn.of(now, wait, subject);
-        clock.set(instant(now));
-        let Op::Check(cost) = step.op else { continue };
-        let decision = limiter.check(cost.of(subject.limit()));
-        wait = wait_of(&decision);
-        if decision.remaining() < 10 && index % 2 == 0 {
+    let mut is_tried = false;
+    each_check(subject, history, (&clock, LAST), |_, cost| {
+        let decision = limiter.check(cost);
+        is_tried = !is_tried;
+        if decision.remaining() < 10 && is_tried {
             for left in (0..decision.remaining()).rev() {
                 prop_assert_eq!(limiter.check(1).remaining(), left);
             }
             prop_assert!(!limiter.check(1).is_admitted(), "one too many");
         }
-    }
-    Ok(())
+        Ok(wait_of(&decision))
+    })
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::subject::Subject;
+use crate::{call::Call, subject::Subject};
 
 /// The longest instant that a clock can show.
 pub const LAST: i128 = (1 << 53) - 1;
@@ -79,6 +79,19 @@ impl Cost {
             Self::Limit => held(limit),
             Self::OverTheLimit => held(limit.saturating_add(1)),
             Self::Huge => u32::MAX,
+        }
+    }
+}
+
+impl Op {
+    /// What is asked of a key with this limit.
+    pub fn call(self, limit: u64) -> Call<'static> {
+        match self {
+            Self::Check(cost) => Call::Check(cost.of(limit)),
+            Self::Peek => Call::Look(1),
+            Self::Debit(cost) => Call::Debit(cost.of(limit)),
+            Self::Refund(cost) => Call::Refund(cost.of(limit)),
+            Self::Reset => Call::Reset,
         }
     }
 }

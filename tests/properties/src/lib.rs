@@ -1,5 +1,7 @@
 //! What the property tests share: numbers, histories, and every algorithm with its slow model.
 
+pub mod alike;
+pub mod call;
 pub mod claims;
 pub mod conformance;
 pub mod history;

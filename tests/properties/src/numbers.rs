@@ -110,6 +110,25 @@ pub fn held(units: RangeInclusive<u64>) -> impl Strategy<Value = Held> {
     )
 }
 
+/// Plans that differ in nothing but units, bursts and intervals, as windows of one name must.
+pub fn of_one_shape(mut plans: Vec<Numbers>) -> Vec<Numbers> {
+    let Numbers {
+        period,
+        precision,
+        other_period,
+        ..
+    } = plans[0];
+    for plan in &mut plans {
+        *plan = Numbers {
+            period,
+            precision,
+            other_period,
+            ..*plan
+        };
+    }
+    plans
+}
+
 fn divisors(of: u64) -> Vec<u64> {
     (1..=of).filter(|d| of.is_multiple_of(*d)).collect()
 }

@@ -4,7 +4,8 @@ use proptest::test_runner::{TestCaseError, TestCaseResult};
 use tollgate::Decision;
 
 use crate::{
-    history::{History, Op},
+    call::Call,
+    history::History,
     subject::{Bucket, Subject},
 };
 
@@ -33,28 +34,22 @@ pub fn replay(
     let (mut now, mut wait) = (history.start, 0);
     for step in &history.steps {
         now = step.turn.of(now, wait, subject);
-        let mut seen = (None, None);
-        let mut refunded = 0;
-        match step.op {
-            Op::Check(cost) => {
-                let cost = cost.of(subject.limit());
-                let decision = bucket.check(cost, now);
-                wait = wait_of(&decision);
-                seen = (Some(cost), Some(decision));
+        let call = step.op.call(subject.limit());
+        let decision = bucket.ask(call, now).map(|told| told.decision);
+        let (mut cost, mut refunded) = (None, 0);
+        match call {
+            Call::Check(asked) => {
+                cost = Some(asked);
+                wait = decision.as_ref().map_or(0, wait_of);
             }
-            Op::Peek => seen = (None, Some(bucket.peek(1, now))),
-            Op::Debit(cost) => bucket.debit(cost.of(subject.limit()), now),
-            Op::Refund(cost) => {
-                refunded = cost.of(subject.limit());
-                bucket.refund(refunded, now);
-            }
-            Op::Reset => bucket.forget(0),
+            Call::Refund(given) => refunded = given,
+            _ => {}
         }
         look(Seen {
             bucket: &*bucket,
             now,
-            cost: seen.0,
-            decision: seen.1,
+            cost,
+            decision,
             refunded,
         })
         .map_err(|error| at(error, subject, now))?;

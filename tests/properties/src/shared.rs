@@ -1,152 +1,90 @@
-//! A limiter over a store that many processes share, for one key.
+//! A limit over a store that many processes share, for one key.
 
 use std::{future::Future, pin::Pin};
 
 use tollgate::{
-    Decision, OneKey, PolicyDecision, RateLimiter, StoreError, Timestamp,
-    algorithm::{KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply, Scripted},
-    store::RedisStore,
+    Decision, StoreError,
+    algorithm::Scripted,
+    store::{Ask, Change, RedisStore, Store},
 };
 
+use crate::call::{Admission, Answer, Call, Ending, decided};
+
 /// A future of a store elsewhere.
-pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type Coming<'a> = Pin<Box<dyn Future<Output = Result<Answer, StoreError>> + Send + 'a>>;
 
-/// The public face for one key, over a store that answers later.
+/// What a store does for one key; it answers later.
 pub trait SharedLimiter: Send + Sync {
-    /// `check_cost`.
-    fn check(&self, cost: u32) -> Coming<'_, Decision>;
-    /// `peek`.
-    fn peek(&self) -> Coming<'_, Decision>;
-    /// `debit`.
-    fn debit(&self, units: u32) -> Coming<'_, ()>;
-    /// `refund`.
-    fn refund(&self, cost: u32) -> Coming<'_, ()>;
-    /// `reset`.
-    fn reset(&self) -> Coming<'_, ()>;
+    /// Asks the store.
+    fn ask<'a>(&'a self, call: Call<'a>) -> Coming<'a>;
 }
 
-pub(crate) fn limiter_over<A: Scripted>(
-    rule: A,
-    id: PolicyId,
-    store: RedisStore,
-    key: String,
-) -> Box<dyn SharedLimiter> {
-    let limiter = RateLimiter::new(KnownAs { rule, id }, store);
-    Box::new(Keyed { limiter, key })
+impl dyn SharedLimiter + '_ {
+    /// Decides.
+    pub async fn check(&self, cost: u32) -> Result<Decision, StoreError> {
+        self.ask(Call::Check(cost)).await.map(decided)
+    }
+
+    /// Looks.
+    pub async fn peek(&self) -> Result<Decision, StoreError> {
+        self.ask(Call::Look(1)).await.map(decided)
+    }
+
+    /// Charges, whether it fits or not.
+    pub async fn debit(&self, units: u32) -> Result<(), StoreError> {
+        self.ask(Call::Debit(units)).await.map(drop)
+    }
+
+    /// Gives back.
+    pub async fn refund(&self, cost: u32) -> Result<(), StoreError> {
+        self.ask(Call::Refund(cost)).await.map(drop)
+    }
+
+    /// Forgets.
+    pub async fn reset(&self) -> Result<(), StoreError> {
+        self.ask(Call::Reset).await.map(drop)
+    }
 }
 
-struct Keyed<A> {
-    limiter: RateLimiter<KnownAs<A>, RedisStore>,
-    key: String,
+/// A limit, a store and a key.
+pub(crate) struct Keyed<A> {
+    pub(crate) rule: A,
+    pub(crate) store: RedisStore,
+    pub(crate) key: String,
+}
+
+impl<A: Scripted> Keyed<A> {
+    async fn decide(&self, ask: Ask, cost: u32) -> Result<Answer, StoreError> {
+        let decided = Store::<A, String>::decide(&self.store, &self.rule, &self.key, ask);
+        let snapshot = decided.wait().await?.snapshot;
+        Ok(Admission::of(&self.rule, cost, snapshot))
+    }
+
+    async fn change(&self, change: Change<'_, A::Snapshot>) -> Result<Answer, StoreError> {
+        let written = Store::<A, String>::change(&self.store, &self.rule, &self.key, change);
+        written.wait().await.map(|()| None)
+    }
+
+    async fn end(&self, ended: &Admission, ending: Ending) -> Result<Answer, StoreError> {
+        for told in ending.told(ended.cost) {
+            self.change(Change::End(ended.snapshot::<A>(), told))
+                .await?;
+        }
+        Ok(None)
+    }
 }
 
 impl<A: Scripted> SharedLimiter for Keyed<A> {
-    fn check(&self, cost: u32) -> Coming<'_, Decision> {
-        Box::pin(self.limiter.check_cost(&*self.key, cost))
-    }
-
-    fn peek(&self) -> Coming<'_, Decision> {
-        Box::pin(self.limiter.peek(&*self.key))
-    }
-
-    fn debit(&self, units: u32) -> Coming<'_, ()> {
-        Box::pin(self.limiter.debit(&*self.key, units))
-    }
-
-    fn refund(&self, cost: u32) -> Coming<'_, ()> {
-        Box::pin(self.limiter.refund(&*self.key, cost))
-    }
-
-    fn reset(&self) -> Coming<'_, ()> {
-        Box::pin(self.limiter.reset(&*self.key))
-    }
-}
-
-/// A rule with the buckets of another policy: what `named` does, for any algorithm of the list.
-#[derive(Clone)]
-struct KnownAs<A> {
-    rule: A,
-    id: PolicyId,
-}
-
-impl<A: KeyLimit> Limit for KnownAs<A> {
-    type Snapshot = A::Snapshot;
-    type Keys = OneKey;
-
-    const SETTLES: bool = false;
-    const IN_FLIGHT: bool = false;
-
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.rule.each_policy(tell);
-    }
-
-    fn policy_id(&self) -> PolicyId {
-        self.id
-    }
-
-    fn describe(&self, snapshot: &A::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.rule.describe(snapshot, tell);
-    }
-}
-
-impl<A: KeyLimit> KeyLimit for KnownAs<A> {
-    type State = A::State;
-
-    fn fresh(&self, at: Timestamp) -> A::State {
-        self.rule.fresh(at)
-    }
-
-    fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
-        self.rule.judge(state, cost, now)
-    }
-
-    fn charge(&self, state: &mut A::State, cost: u32, now: Timestamp) {
-        self.rule.charge(state, cost, now);
-    }
-
-    fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
-        self.rule.debit(state, units, now);
-    }
-
-    fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {
-        self.rule.refund(state, cost, now);
-    }
-
-    fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
-        self.rule.is_fresh(state, now)
-    }
-
-    fn snapshot(&self, state: &A::State, cost: u32, admitted: bool, now: Timestamp) -> A::Snapshot {
-        self.rule.snapshot(state, cost, admitted, now)
-    }
-
-    fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
-        self.rule.inherit(shared, now)
-    }
-}
-
-impl<A: Scripted> Scripted for KnownAs<A> {
-    fn script() -> Script {
-        A::script()
-    }
-
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.rule.parameters(tell);
-    }
-
-    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<A::State> {
-        self.rule.state(at, numbers)
-    }
-
-    fn numbers(&self, state: &A::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        self.rule.numbers(state, at, tell);
-    }
-
-    fn admission(&self, admission: &A::Snapshot, tell: &mut dyn FnMut(u64)) {
-        self.rule.admission(admission, tell);
-    }
-
-    fn read(&self, reply: &mut ScriptReply) -> Option<A::Snapshot> {
-        self.rule.read(reply)
+    fn ask<'a>(&'a self, call: Call<'a>) -> Coming<'a> {
+        Box::pin(async move {
+            match call {
+                Call::Check(cost) => self.decide(Ask::Charge(cost), cost).await,
+                Call::Look(cost) => self.decide(Ask::Look(cost), cost).await,
+                Call::Debit(units) => self.change(Change::Debit(units)).await,
+                Call::Refund(cost) => self.change(Change::Refund(cost)).await,
+                Call::Reset => self.change(Change::Reset).await,
+                Call::End(admission, ending) => self.end(admission, ending).await,
+            }
+        })
     }
 }

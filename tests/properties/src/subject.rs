@@ -8,15 +8,16 @@ use std::{
 };
 
 use tollgate::{
-    Decision, PolicyDecision, RateLimiter, Timestamp,
-    algorithm::{self, KeyLimit, PolicyId, Scripted},
+    Decision, RateLimiter, Timestamp,
+    algorithm::{KeyLimit, PolicyId, Scripted},
     clock::ManualClock,
     store::{LocalStore, RedisStore},
 };
 
 use crate::{
+    call::{Admission, Answer, Call, decided},
     model::{Counts, Model},
-    shared::{SharedLimiter, limiter_over},
+    shared::{self, SharedLimiter},
 };
 
 /// An algorithm and what it should do.
@@ -36,16 +37,12 @@ impl Subject {
     where
         A: Scripted,
     {
-        let limiters = Limiters {
-            local: local_limiter,
-            shared: limiter_over,
-        };
-        Self::of(name, algorithm, models.into(), Some(limiters))
+        Self::of(name, algorithm, models.into(), Some(local_limiter))
     }
 
-    /// The same, but of its bucket there is no limiter: `check` does not compile with all that can
-    /// be decided.
-    pub fn without_limiters<A>(
+    /// The same, but of its bucket there is no limiter in memory: `check` does not compile with all
+    /// that can be decided.
+    pub fn without_limiter<A>(
         name: &'static str,
         algorithm: A,
         models: impl Into<Vec<Box<dyn Model>>>,
@@ -60,19 +57,24 @@ impl Subject {
         name: &'static str,
         algorithm: A,
         models: Vec<Box<dyn Model>>,
-        limiters: Option<Limiters<A>>,
+        limiter: Option<LocalLimiter<A>>,
     ) -> Self {
         let state = algorithm.fresh(Timestamp::default());
         let bucket = Box::new(Pure {
             state,
             algorithm,
-            limiters,
+            limiter,
         });
         Self {
             name,
             models,
             bucket,
         }
+    }
+
+    /// What all numbers of one name must share, to share a state.
+    pub fn shape(&self) -> Vec<Vec<i128>> {
+        self.models.iter().map(|model| model.shape()).collect()
     }
 
     /// The shortest of the members' spans.
@@ -105,44 +107,12 @@ pub fn instant(micros: i128) -> Timestamp {
     Timestamp::from_micros(u64::try_from(micros).expect("not before the epoch"))
 }
 
-/// What was decided about a request, and what its caller keeps until it ends.
-#[derive(Debug)]
-pub struct Admission {
-    /// What was decided.
-    pub decision: Decision,
-    /// What each limit in shadow decided, and whether it would have refused.
-    pub in_shadow: Vec<(PolicyDecision, bool)>,
-    cost: u32,
-    snapshot: Box<dyn Any>,
-}
-
-/// How a request ends that was admitted.
-#[derive(Debug, Clone, Copy)]
-pub enum Ending {
-    /// It was dropped before its turn.
-    Withdrawn,
-    /// It has spent this share of its cost, in quarters.
-    Settled(u8),
-    /// It is no longer in flight.
-    Over,
-}
-
 /// One state of one algorithm, without a store.
 pub trait Bucket: std::fmt::Debug {
     /// A copy, to try something on.
     fn fork(&self) -> Box<dyn Bucket>;
-    /// Decides, as a store does.
-    fn check(&mut self, cost: u32, now: i128) -> Decision;
-    /// Decides, as a store does.
-    fn admit(&mut self, cost: u32, now: i128) -> Admission;
-    /// Ends a request that was admitted by this algorithm, as a store does.
-    fn end(&mut self, admission: &Admission, ending: Ending, now: i128);
-    /// Looks, as a store does.
-    fn peek(&self, cost: u32, now: i128) -> Decision;
-    /// Charges, as a store does, whether it fits or not.
-    fn debit(&mut self, units: u32, now: i128);
-    /// Refunds, as a store does.
-    fn refund(&mut self, cost: u32, now: i128);
+    /// Does what a store does.
+    fn ask(&mut self, call: Call<'_>, now: i128) -> Answer;
     /// Whether it says no more than a fresh one.
     fn is_fresh(&self, now: i128) -> bool;
     /// The numbers of its state as of this instant, which is not before its last change.
@@ -153,40 +123,47 @@ pub trait Bucket: std::fmt::Debug {
     fn forget(&mut self, at: i128);
     /// A limiter of this algorithm over an empty store.
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter>;
-    /// A limiter of this algorithm for this key of a store that others share, in the buckets of the
-    /// policy of `owner`, an algorithm of the same type.
-    fn limiter_over(
-        &self,
-        store: RedisStore,
-        key: String,
-        owner: &dyn Bucket,
-    ) -> Box<dyn SharedLimiter>;
+    /// This algorithm over this key of a store that others share.
+    fn limiter_over(&self, store: RedisStore, key: String) -> Box<dyn SharedLimiter>;
+    /// Which states are its own, in a store.
+    fn policy_id(&self) -> PolicyId;
     /// This state, under another algorithm of the same type.
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket>;
     /// To recover its type.
     fn as_any(&self) -> &dyn Any;
 }
 
+impl dyn Bucket + '_ {
+    /// Decides.
+    pub fn check(&mut self, cost: u32, now: i128) -> Decision {
+        decided(self.ask(Call::Check(cost), now))
+    }
+
+    /// Looks.
+    pub fn peek(&self, cost: u32, now: i128) -> Decision {
+        decided(self.fork().ask(Call::Look(cost), now))
+    }
+
+    /// Charges, whether it fits or not.
+    pub fn debit(&mut self, units: u32, now: i128) {
+        self.ask(Call::Debit(units), now);
+    }
+
+    /// Gives back.
+    pub fn refund(&mut self, cost: u32, now: i128) {
+        self.ask(Call::Refund(cost), now);
+    }
+}
+
 #[derive(Clone)]
 struct Pure<A: KeyLimit> {
     algorithm: A,
     state: A::State,
-    limiters: Option<Limiters<A>>,
+    limiter: Option<LocalLimiter<A>>,
 }
 
-/// How limiters of an algorithm are made.
-struct Limiters<A> {
-    local: fn(A, ManualClock) -> Box<dyn Limiter>,
-    shared: fn(A, PolicyId, RedisStore, String) -> Box<dyn SharedLimiter>,
-}
-
-impl<A> Clone for Limiters<A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A> Copy for Limiters<A> {}
+/// How a limiter in memory is made.
+type LocalLimiter<A> = fn(A, ManualClock) -> Box<dyn Limiter>;
 
 fn local_limiter<A: Scripted>(algorithm: A, clock: ManualClock) -> Box<dyn Limiter> {
     let store = LocalStore::builder().clock(clock).max_keys(16).build();
@@ -207,53 +184,27 @@ impl<A: Scripted> Bucket for Pure<A> {
         Box::new(self.clone())
     }
 
-    fn check(&mut self, cost: u32, now: i128) -> Decision {
-        let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
-        self.algorithm.decision_of(&snapshot)
-    }
-
-    fn admit(&mut self, cost: u32, now: i128) -> Admission {
-        let (_, snapshot) = self.algorithm.step(&mut self.state, cost, instant(now));
-        let mut in_shadow = Vec::new();
-        (self.algorithm).shadows_of(&snapshot, &mut |policy, would_refuse| {
-            in_shadow.push((policy, would_refuse));
-        });
-        Admission {
-            decision: self.algorithm.decision_of(&snapshot),
-            in_shadow,
-            cost,
-            snapshot: Box::new(snapshot),
-        }
-    }
-
-    fn end(&mut self, admission: &Admission, ending: Ending, now: i128) {
+    fn ask(&mut self, call: Call<'_>, now: i128) -> Answer {
         let (algorithm, state, now) = (&self.algorithm, &mut self.state, instant(now));
-        let snapshot = admission.snapshot.downcast_ref();
-        let snapshot: &A::Snapshot = snapshot.expect("an admission by the same algorithm");
-        let held = admission.cost;
-        let ending = match ending {
-            Ending::Withdrawn => algorithm::Ending::Withdrawn { cost: held },
-            Ending::Settled(quarters) => {
-                let spent = u64::from(admission.cost) * u64::from(quarters) / 4;
-                let spent = u32::try_from(spent).unwrap_or(u32::MAX);
-                algorithm::Ending::Settled { held, spent }
+        match call {
+            Call::Check(cost) => {
+                let (_, snapshot) = algorithm.step(state, cost, now);
+                return Admission::of(algorithm, cost, snapshot);
             }
-            Ending::Over => algorithm::Ending::Over,
-        };
-        algorithm.end(state, snapshot, ending, now);
-    }
-
-    fn peek(&self, cost: u32, now: i128) -> Decision {
-        let (_, snapshot) = self.algorithm.look(&self.state, cost, instant(now));
-        self.algorithm.decision_of(&snapshot)
-    }
-
-    fn debit(&mut self, units: u32, now: i128) {
-        (self.algorithm).debit(&mut self.state, units.into(), instant(now));
-    }
-
-    fn refund(&mut self, cost: u32, now: i128) {
-        self.algorithm.refund(&mut self.state, cost, instant(now));
+            Call::Look(cost) => {
+                let (_, snapshot) = algorithm.look(state, cost, now);
+                return Admission::of(algorithm, cost, snapshot);
+            }
+            Call::Debit(units) => algorithm.debit(state, units.into(), now),
+            Call::Refund(cost) => algorithm.refund(state, cost, now),
+            Call::Reset => *state = algorithm.fresh(instant(0)),
+            Call::End(admission, ending) => {
+                for told in ending.told(admission.cost) {
+                    algorithm.end(state, admission.snapshot::<A>(), told, now);
+                }
+            }
+        }
+        None
     }
 
     fn is_fresh(&self, now: i128) -> bool {
@@ -280,22 +231,23 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter> {
-        (self.limiters().local)(self.algorithm.clone(), clock)
+        let make = self.limiter.expect("a subject with a limiter");
+        make(self.algorithm.clone(), clock)
     }
 
-    fn limiter_over(
-        &self,
-        store: RedisStore,
-        key: String,
-        owner: &dyn Bucket,
-    ) -> Box<dyn SharedLimiter> {
-        let owner = Self::of_the_same_type(owner).algorithm.policy_id();
-        (self.limiters().shared)(self.algorithm.clone(), owner, store, key)
+    fn limiter_over(&self, store: RedisStore, key: String) -> Box<dyn SharedLimiter> {
+        let rule = self.algorithm.clone();
+        Box::new(shared::Keyed { rule, store, key })
+    }
+
+    fn policy_id(&self) -> PolicyId {
+        self.algorithm.policy_id()
     }
 
     fn with_the_numbers_of(&self, other: &dyn Bucket) -> Box<dyn Bucket> {
+        let other: Option<&Self> = other.as_any().downcast_ref();
         Box::new(Self {
-            algorithm: Self::of_the_same_type(other).algorithm.clone(),
+            algorithm: other.expect("the same type").algorithm.clone(),
             ..self.clone()
         })
     }
@@ -305,31 +257,39 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 }
 
-impl<A: Scripted> Pure<A> {
-    fn limiters(&self) -> Limiters<A> {
-        self.limiters.expect("a subject with limiters")
-    }
-
-    fn of_the_same_type(other: &dyn Bucket) -> &Self {
-        let other = other.as_any().downcast_ref();
-        other.expect("the same type")
-    }
-}
-
 /// The public face, for one key.
 pub trait Limiter {
-    /// `check_cost`.
-    fn check(&self, cost: u32) -> Decision;
-    /// `peek`.
-    fn peek(&self) -> Decision;
-    /// `debit`.
-    fn debit(&self, units: u32);
-    /// `refund`.
-    fn refund(&self, cost: u32);
-    /// `reset`.
-    fn reset(&self);
+    /// Asks the limiter; no request ends.
+    fn ask(&self, call: Call<'_>) -> Option<Decision>;
     /// Whether the store has an entry for the key.
     fn is_known(&self) -> bool;
+}
+
+impl dyn Limiter + '_ {
+    /// `check_cost`.
+    pub fn check(&self, cost: u32) -> Decision {
+        self.ask(Call::Check(cost)).expect("a decision")
+    }
+
+    /// `peek`.
+    pub fn peek(&self) -> Decision {
+        self.ask(Call::Look(1)).expect("what it would decide")
+    }
+
+    /// `debit`.
+    pub fn debit(&self, units: u32) {
+        self.ask(Call::Debit(units));
+    }
+
+    /// `refund`.
+    pub fn refund(&self, cost: u32) {
+        self.ask(Call::Refund(cost));
+    }
+
+    /// `reset`.
+    pub fn reset(&self) {
+        self.ask(Call::Reset);
+    }
 }
 
 struct Keyed<A: KeyLimit> {
@@ -340,24 +300,18 @@ struct Keyed<A: KeyLimit> {
 const KEY: &str = "bob";
 
 impl<A: KeyLimit> Limiter for Keyed<A> {
-    fn check(&self, cost: u32) -> Decision {
-        at_once(self.limiter.check_cost(KEY, cost)).expect("a store that never fails")
-    }
-
-    fn peek(&self) -> Decision {
-        at_once(self.limiter.peek(KEY)).expect("a store that never fails")
-    }
-
-    fn debit(&self, units: u32) {
-        at_once(self.limiter.debit(KEY, units)).expect("a store that never fails");
-    }
-
-    fn refund(&self, cost: u32) {
-        at_once(self.limiter.refund(KEY, cost)).expect("a store that never fails");
-    }
-
-    fn reset(&self) {
-        at_once(self.limiter.reset(KEY)).expect("a store that never fails");
+    fn ask(&self, call: Call<'_>) -> Option<Decision> {
+        let limiter = &self.limiter;
+        let written = match call {
+            Call::Check(cost) => return at_once(limiter.check_cost(KEY, cost)).ok(),
+            Call::Look(_) => return at_once(limiter.peek(KEY)).ok(),
+            Call::Debit(units) => at_once(limiter.debit(KEY, units)),
+            Call::Refund(cost) => at_once(limiter.refund(KEY, cost)),
+            Call::Reset => at_once(limiter.reset(KEY)),
+            Call::End(..) => unreachable!("no request ends"),
+        };
+        written.expect("a store that never fails");
+        None
     }
 
     fn is_known(&self) -> bool {

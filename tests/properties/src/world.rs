@@ -1,6 +1,7 @@
 //! The model instead of a store: one key, which has an entry or not.
 
 use crate::{
+    call::Call,
     model::Model,
     told::{ToldAll, by_search},
 };
@@ -39,48 +40,44 @@ impl World {
     }
 
     /// The key is like one that was never seen.
-    pub fn reset(&mut self) {
+    fn reset(&mut self) {
         self.is_known = false;
         for model in &mut self.models {
             model.forget(self.forgot_at);
         }
     }
 
-    /// A decision; a key that is not charged gets no entry.
-    pub fn check(&mut self, cost: u32, now: i128) -> ToldAll {
-        let mut models = fork(&self.models);
-        let told = decide(&mut models, cost, true, now);
-        if told.all.admitted && cost > 0 {
-            self.is_known = true;
-        }
-        if self.is_known {
-            self.models = models;
-        }
-        told
-    }
-
-    /// A look.
-    pub fn peek(&self, now: i128) -> ToldAll {
-        decide(&mut fork(&self.models), 1, false, now)
-    }
-
-    /// Units charged, whether they fit or not.
-    pub fn debit(&mut self, units: u32, now: i128) {
-        if units > 0 {
-            for model in &mut self.models {
-                model.charge(units.into(), now);
+    /// What is told, if it is a decision or a look. A key that is not charged gets no entry.
+    pub fn ask(&mut self, call: Call<'_>, now: i128) -> Option<ToldAll> {
+        match call {
+            Call::Check(cost) => {
+                let mut models = fork(&self.models);
+                let told = decide(&mut models, cost, true, now);
+                self.is_known |= told.all.admitted && cost > 0;
+                if self.is_known {
+                    self.models = models;
+                }
+                return Some(told);
             }
-            self.is_known = true;
-        }
-    }
-
-    /// Units given back.
-    pub fn refund(&mut self, cost: u32, now: i128) {
-        if self.is_known && cost > 0 {
-            for model in &mut self.models {
-                model.refund(cost.into(), now);
+            Call::Look(cost) => {
+                return Some(decide(&mut fork(&self.models), cost, false, now));
             }
+            Call::Debit(units) if units > 0 => {
+                self.is_known = true;
+                for model in &mut self.models {
+                    model.charge(units.into(), now);
+                }
+            }
+            Call::Refund(cost) if self.is_known && cost > 0 => {
+                for model in &mut self.models {
+                    model.refund(cost.into(), now);
+                }
+            }
+            Call::Debit(_) | Call::Refund(_) => {}
+            Call::Reset => self.reset(),
+            Call::End(..) => unreachable!("no request ends"),
         }
+        None
     }
 }
 

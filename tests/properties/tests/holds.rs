@@ -206,7 +206,7 @@ fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> TestCaseResult {
 }
 
 /// A hold is admitted if, and only if, the algorithm alone would admit it and all that is held; and
-/// its decision is true.
+/// its decision is true. The state is fresh once nothing is held and that of the rule alone is.
 struct DecidesAsTheAlgorithmAlone<'a>(Held, &'a [Step]);
 
 impl Claim for DecidesAsTheAlgorithmAlone<'_> {
@@ -219,6 +219,11 @@ impl Claim for DecidesAsTheAlgorithmAlone<'_> {
             if let Step::Hold(cost) = *step {
                 played.what_is_told_is_true(name, cost)?;
             }
+            played.end_generations();
+            let Played { settled, alone, .. } = &played;
+            let is_fresh = settled.is_fresh(&played.state, at(played.now));
+            let should = played.held() == 0 && alone.is_fresh(&played.plain, at(played.now));
+            prop_assert_eq!(is_fresh, should, "{}: step {} of {:?}", name, index, steps);
         }
         Ok(())
     }

@@ -3,11 +3,12 @@
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate_properties::{
+    call::Call,
     conformance::every_algorithm,
     for_all,
-    history::{History, LAST, Op, any_history, checks_back_and_forth},
+    history::{History, LAST, any_history, checks_back_and_forth},
     model::Counts,
-    numbers::{Numbers, numbers, real, small},
+    numbers::{Numbers, numbers, of_one_shape, real, small},
     replay::wait_of,
     subject::{Bucket, Subject},
 };
@@ -22,30 +23,6 @@ fn plans() -> impl Strategy<Value = (Vec<Numbers>, Vec<u8>)> {
         1 => prop::collection::vec(numbers(), 2..=3),
     ];
     (some, prop::collection::vec(any::<u8>(), 80))
-}
-
-fn of_one_shape(mut plans: Vec<Numbers>) -> Vec<Numbers> {
-    let Numbers {
-        period,
-        precision,
-        other_period,
-        ..
-    } = plans[0];
-    for plan in &mut plans {
-        *plan = Numbers {
-            period,
-            precision,
-            other_period,
-            ..*plan
-        };
-    }
-    plans
-}
-
-/// What all numbers of one name must share, to share a state.
-fn shape(subject: &Subject) -> Vec<Vec<i128>> {
-    let models = subject.models.iter();
-    models.map(|model| model.shape()).collect()
 }
 
 /// One step of a history under one of several plans.
@@ -72,8 +49,8 @@ fn in_turn(
     let mut all: Vec<Vec<Subject>> = plans.iter().map(every_algorithm).collect();
     for _ in 0..all[0].len() {
         let mut subjects: Vec<Subject> = all.iter_mut().map(|plan| plan.remove(0)).collect();
-        let of_the_first = shape(&subjects[0]);
-        subjects.retain(|subject| shape(subject) == of_the_first);
+        let of_the_first = subjects[0].shape();
+        subjects.retain(|subject| subject.shape() == of_the_first);
         let mut bucket = subjects[0].bucket.fork();
         bucket.forget(0);
         let (mut now, mut own, mut wait, mut passed) = (history.start, 0, 0, 0);
@@ -91,16 +68,12 @@ fn in_turn(
             }
             let before = bucket.fork();
             let (mut cost, mut decision) = (0, None);
-            match step.op {
-                Op::Check(asked) => {
-                    cost = asked.of(subject.limit());
-                    let decided = bucket.check(cost, now);
-                    wait = wait_of(&decided);
-                    decision = Some(decided);
-                }
-                Op::Debit(asked) => bucket.debit(asked.of(subject.limit()), now),
-                Op::Refund(asked) => bucket.refund(asked.of(subject.limit()), now),
-                Op::Peek | Op::Reset => {}
+            let call = step.op.call(subject.limit());
+            if !matches!(call, Call::Look(_) | Call::Reset) {
+                decision = bucket.ask(call, now).map(|told| told.decision);
+            }
+            if let (Call::Check(asked), Some(decided)) = (call, &decision) {
+                (cost, wait) = (asked, wait_of(decided));
             }
             let said = decision.as_ref().map(tollgate::Decision::is_admitted);
             story += &format!("\n  {now}: plan {plan}, cost {cost}: {said:?}");

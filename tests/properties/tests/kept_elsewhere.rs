@@ -3,13 +3,14 @@
 use proptest::{prelude::*, sample::Index};
 use tollgate::algorithm::{FixedWindow, SlidingLog, TokenBucket};
 use tollgate_properties::{
+    alike::{self, Story, decides_as_the_rule},
+    call::{Admission, Call, Ending},
     conformance::every_algorithm,
     for_all,
     history::{Op, any_history_with_debits},
     model::{Counts, debt_bucket, fixed_window, sliding_log},
     numbers::{Numbers, numbers, small},
-    replay::wait_of,
-    subject::{Admission, Bucket, Ending, Subject},
+    subject::Subject,
 };
 
 /// Every algorithm, and what holds units or places, or is in shadow.
@@ -30,21 +31,21 @@ fn every_limit(numbers: &Numbers) -> Vec<Subject> {
     let of_log = || [sliding_log(units, period)];
     let mut all = every_algorithm(numbers);
     all.extend([
-        Subject::without_limiters("settled token bucket", settled.clone(), of_bucket()),
-        Subject::without_limiters("settled fixed window", window.clone(), of_window()),
-        Subject::without_limiters("settled sliding log", log.clone(), of_log()),
-        Subject::without_limiters("shadow of a token bucket", bucket.shadow(), of_bucket()),
-        Subject::without_limiters(
+        Subject::without_limiter("settled token bucket", settled.clone(), of_bucket()),
+        Subject::without_limiter("settled fixed window", window.clone(), of_window()),
+        Subject::without_limiter("settled sliding log", log.clone(), of_log()),
+        Subject::without_limiter("shadow of a token bucket", bucket.shadow(), of_bucket()),
+        Subject::without_limiter(
             "shadow of a settled token bucket",
             settled.shadow(),
             of_bucket(),
         ),
-        Subject::without_limiters(
+        Subject::without_limiter(
             "shadow of a settled sliding log",
             log.clone().shadow(),
             of_log(),
         ),
-        Subject::without_limiters(
+        Subject::without_limiter(
             "(settled sliding log, shadow of a settled fixed window)",
             (log, window.shadow()),
             [sliding_log(units, period), fixed_window(units, period)],
@@ -55,15 +56,12 @@ fn every_limit(numbers: &Numbers) -> Vec<Subject> {
 
 /// The plans that may share a state with the first, for the limit of this index.
 fn of_one_shape(plans: &[Numbers], index: usize) -> Vec<Subject> {
-    let shape = |subject: &Subject| -> Vec<Vec<i128>> {
-        subject.models.iter().map(|model| model.shape()).collect()
-    };
-    let all = plans
-        .iter()
-        .map(|plan| every_limit(plan).swap_remove(index));
-    let mut all: Vec<Subject> = all.collect();
-    let of_the_first = shape(&all[0]);
-    all.retain(|subject| shape(subject) == of_the_first);
+    let all = plans.iter();
+    let mut all: Vec<Subject> = all
+        .map(|plan| every_limit(plan).swap_remove(index))
+        .collect();
+    let of_the_first = all[0].shape();
+    all.retain(|subject| subject.shape() == of_the_first);
     if all[0].name.contains("settled") {
         // What ends is spent by the numbers of whoever writes, and is rounded up by those.
         all.truncate(1);
@@ -84,90 +82,50 @@ fn holds_back(subject: &Subject) -> bool {
     models.any(|model| model.bound(1).counts == Counts::Releases)
 }
 
-/// For each step, which of the requests that were admitted ends after it, and how.
 fn endings() -> impl Strategy<Value = Vec<Option<(Index, Ending)>>> {
-    let ending = prop_oneof![
+    alike::endings(prop_oneof![
         2 => Just(Ending::Withdrawn),
         1 => (0..=9_u8).prop_map(Ending::Settled),
         1 => Just(Ending::Over),
-    ];
-    prop::collection::vec(prop::option::of((any::<Index>(), ending)), 1..80)
-}
-
-/// Writes the state under the numbers of before, and reads it under these.
-fn written_and_read(
-    state: &dyn Bucket,
-    subject: &Subject,
-    now: i128,
-) -> Result<Box<dyn Bucket>, TestCaseError> {
-    let told = state.told(now);
-    let made = subject.bucket.made_of(now, &told);
-    made.ok_or_else(|| TestCaseError::fail(format!("{}: {told:?} is no state", subject.name)))
+    ])
 }
 
 #[test]
 fn a_state_that_is_written_as_numbers_and_read_again_at_each_step_decides_as_before() {
     let values = (plans(), any_history_with_debits(), endings());
-    for_all(values, |((plans, turns), history, endings)| {
+    for_all(values, |((plans, turns), mut history, endings)| {
+        // A key that is reset is another state.
+        (history.steps).retain(|step| !matches!(step.op, Op::Reset));
         for index in 0..every_limit(&plans[0]).len() {
             let all = of_one_shape(&plans, index);
-            let is_a_queue = all.iter().any(holds_back);
-            let mut bucket = all[0].bucket.fork();
-            bucket.forget(0);
-            let mut elsewhere = bucket.fork();
-            // Each with its plan.
-            let mut admitted: Vec<(usize, [Admission; 2])> = Vec::new();
-            let (mut now, mut wait) = (history.start, 0);
-            for (at, step) in history.steps.iter().enumerate() {
-                let plan = usize::from(turns[at % turns.len()]) % plans.len() % all.len();
-                let subject = &all[plan];
-                // What is told is as of an instant, which no later one comes before.
-                now = step.turn.of(now, wait, subject).max(now);
-                bucket = bucket.with_the_numbers_of(&*subject.bucket);
-                elsewhere = written_and_read(&*elsewhere, subject, now)?;
-                match step.op {
-                    Op::Check(asked) => {
-                        let cost = asked.of(subject.limit());
-                        let both = [&mut bucket, &mut elsewhere].map(|it| it.admit(cost, now));
-                        let [told, again] = both.each_ref().map(|it| (&it.decision, &it.in_shadow));
-                        prop_assert_eq!(again, told, "{}, plan {}", subject.name, plan);
-                        wait = wait_of(told.0);
-                        if told.0.is_admitted() {
-                            admitted.push((plan, both));
-                        }
-                    }
-                    Op::Debit(asked) => {
-                        let units = asked.of(subject.limit());
-                        if units > 0 {
-                            bucket.debit(units, now);
-                            elsewhere.debit(units, now);
-                        }
-                    }
-                    Op::Refund(asked) => {
-                        let cost = asked.of(subject.limit());
-                        bucket.refund(cost, now);
-                        elsewhere.refund(cost, now);
-                    }
-                    Op::Peek | Op::Reset => {
-                        let looks = [&elsewhere, &bucket].map(|it| it.peek(1, now));
-                        prop_assert_eq!(&looks[0], &looks[1], "{}", subject.name);
-                    }
-                }
-                let ended = endings[at % endings.len()].filter(|_| !admitted.is_empty());
+            let mut endings = endings.clone();
+            if all.iter().any(holds_back) {
                 // Dropped requests that a queue remembers are not told.
-                let ended =
-                    ended.filter(|(_, ending)| !is_a_queue || !matches!(ending, Ending::Withdrawn));
-                if let Some((which, ending)) = ended {
-                    let (plan, both) = admitted.swap_remove(which.index(admitted.len()));
-                    let subject = &all[plan];
-                    bucket = bucket.with_the_numbers_of(&*subject.bucket);
-                    elsewhere = written_and_read(&*elsewhere, subject, now)?;
-                    bucket.end(&both[0], ending, now);
-                    elsewhere.end(&both[1], ending, now);
-                }
-                let fresh = [&elsewhere, &bucket].map(|it| it.is_fresh(now));
-                prop_assert_eq!(fresh[0], fresh[1], "{} is fresh", subject.name);
+                let is_told = |it: &(_, Ending)| !matches!(it.1, Ending::Withdrawn);
+                endings.iter_mut().for_each(|it| *it = it.filter(is_told));
             }
+            let story = Story {
+                turns: &turns,
+                endings: &endings,
+                // What is told is as of an instant, which no later one comes before.
+                steps_back: false,
+                ..Story::of(&history)
+            };
+            let mut state = all[0].bucket.fork();
+            state.forget(0);
+            // Written by the numbers of before, and read by those of the step.
+            decides_as_the_rule(&all, &story, &mut |plan, call, now, rule| {
+                let (plan, told) = (&all[plan], state.told(now));
+                let made = plan.bucket.made_of(now, &told);
+                let no_state = || TestCaseError::fail(format!("{}: {told:?} is none", plan.name));
+                state = made.ok_or_else(no_state)?;
+                let answer = match call {
+                    Call::Debit(0) => None,
+                    call => state.ask(call, now),
+                };
+                prop_assert_eq!(state.is_fresh(now), rule.is_fresh(now), "{}", plan.name);
+                Ok(answer)
+            })?;
         }
         Ok(())
     });
@@ -197,16 +155,14 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                     let subject = &all[plan];
                     now = step.turn.of(now, 0, subject).max(now);
                     bucket = bucket.with_the_numbers_of(&*subject.bucket);
-                    if let Op::Check(asked) = step.op {
-                        let admission = bucket.admit(asked.of(subject.limit()), now);
-                        if admission.decision.is_admitted() {
-                            admitted.push(admission);
-                        }
+                    if let Op::Check(_) = step.op {
+                        let admission = bucket.ask(step.op.call(subject.limit()), now);
+                        admitted.extend(admission.filter(|it| it.decision.is_admitted()));
                     }
                     let ended = endings[at % endings.len()].filter(|_| !admitted.is_empty());
                     if let Some((which, ending)) = ended {
                         let admission = admitted.swap_remove(which.index(admitted.len()));
-                        bucket.end(&admission, ending, now);
+                        bucket.ask(Call::End(&admission, ending), now);
                     }
                 }
                 let mut told = bucket.told(now);
@@ -220,7 +176,7 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                 for plan in &all {
                     if let Some(mut made) = plan.bucket.made_of(now, &told) {
                         for cost in [0, 1, u32::MAX] {
-                            let told = made.admit(cost, now);
+                            let told = made.ask(Call::Check(cost), now).expect("a decision");
                             let in_shadow =
                                 told.in_shadow.iter().map(|(policy, _)| policy.remaining());
                             let decided = [told.decision.remaining()]
@@ -233,7 +189,7 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                         }
                         for ending in [Ending::Withdrawn, Ending::Settled(9), Ending::Over] {
                             for admission in &admitted {
-                                made.end(admission, ending, now);
+                                made.ask(Call::End(admission, ending), now);
                             }
                         }
                         made.refund(3, now);

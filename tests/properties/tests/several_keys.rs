@@ -1,145 +1,102 @@
-//! Several keys in one check do what a plain model says: for each limit a map from key to state,
-//! stepped by hand, part by part: `step` charges before the other limits are asked.
+//! Several keys in one check do what a plain model says: for each limit a map from key to state.
+//! All of them are looked at; if all admit, each is charged alone.
 
 use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    Decision, EachOf, PolicyDecision, RateLimiter,
+    Decision, EachOf, RateLimiter,
     algorithm::{
-        FixedWindow, Gcra, KeyLimit, LeakyBucket, MinInterval, SlidingBuckets, SlidingLog,
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
     store::LocalStore,
 };
 use tollgate_properties::{
+    call::Call,
     cases, for_so_many,
     history::LAST,
     numbers::{Numbers, numbers},
     replay::wait_of,
-    subject::{at_once, instant},
+    subject::{Bucket, at_once, instant},
 };
 
 type Keys = Vec<Option<u8>>;
 
-/// What the limit of one key should do.
-trait Place {
-    /// Whether it admits the cost of this key.
-    fn admits(&self, key: u8, cost: u32, now: i128) -> bool;
-    /// Charges.
-    fn charge(&mut self, key: u8, cost: u32, now: i128);
-    /// What it says after a decision that all limits made together.
-    fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision>;
-    /// Gives back.
-    fn refund(&mut self, key: u8, cost: u32, now: i128);
-    /// Forgets.
-    fn reset(&mut self, key: u8);
+/// What one limit knows.
+struct Place {
+    /// The state of a key that was never seen.
+    fresh: Box<dyn Bucket>,
+    known: BTreeMap<u8, Box<dyn Bucket>>,
 }
 
-struct Plain<A: KeyLimit> {
-    algorithm: A,
-    states: BTreeMap<u8, A::State>,
-}
+struct Model(Vec<Place>);
 
-impl<A: KeyLimit> Plain<A> {
-    fn state(&self, key: u8) -> A::State {
-        let fresh = || self.algorithm.fresh(instant(0));
-        self.states.get(&key).cloned().unwrap_or_else(fresh)
-    }
-}
-
-impl<A: KeyLimit> Place for Plain<A> {
-    fn admits(&self, key: u8, cost: u32, now: i128) -> bool {
-        let state = self.state(key);
-        self.algorithm.judge(&state, cost, instant(now))
+impl Model {
+    /// The states of the keys that are present.
+    fn states(&self, keys: &Keys) -> Vec<&dyn Bucket> {
+        let mut states: Vec<&dyn Bucket> = Vec::new();
+        for (place, key) in self.0.iter().zip(keys) {
+            states.extend(key.map(|key| &**place.known.get(&key).unwrap_or(&place.fresh)));
+        }
+        states
     }
 
-    fn charge(&mut self, key: u8, cost: u32, now: i128) {
-        let mut state = self.state(key);
-        self.algorithm.charge(&mut state, cost, instant(now));
-        self.states.insert(key, state);
+    /// What each limit says, all together.
+    fn told(told: Vec<Decision>) -> Decision {
+        let each = told.iter().flat_map(|told| told.policies().to_vec());
+        let mut each: Vec<_> = each.collect();
+        match each.len() {
+            1 => Decision::of_one(each.remove(0)),
+            _ => Decision::of_all(each),
+        }
     }
 
-    fn told(&self, key: u8, cost: u32, all_admit: bool, now: i128) -> Vec<PolicyDecision> {
-        let state = self.state(key);
-        // A limit that admits what another one refuses was not charged, as by a cost of 0.
-        let spared = !all_admit && self.admits(key, cost, now);
-        let (cost, admitted) = if spared { (0, true) } else { (cost, all_admit) };
-        let snapshot = (self.algorithm).snapshot(&state, cost, admitted, instant(now));
+    /// What they say if none is charged. A limit that admits what another one refuses is asked
+    /// about nothing.
+    fn looked(&self, keys: &Keys, cost: u32, now: i128) -> (bool, Decision) {
+        let states = self.states(keys);
+        let told = |state: &&dyn Bucket| {
+            let told = state.peek(cost, now);
+            match told.is_admitted() {
+                true => state.peek(0, now),
+                false => told,
+            }
+        };
+        let told: Vec<_> = states.iter().map(told).collect();
+        let all_admit = told.iter().all(Decision::is_admitted);
+        (all_admit, Self::told(told))
+    }
+
+    /// Charges, gives back or forgets, each key alone.
+    fn each(&mut self, keys: &Keys, call: Call<'_>, now: i128) -> Vec<Decision> {
         let mut told = Vec::new();
-        (self.algorithm).describe(&snapshot, &mut |policy| told.push(policy));
+        for (Place { fresh, known }, key) in self.0.iter_mut().zip(keys) {
+            let Some(key) = key else { continue };
+            match call {
+                Call::Check(_) => {
+                    let state = known.entry(*key).or_insert_with(|| fresh.fork());
+                    told.extend(state.ask(call, now).map(|told| told.decision));
+                }
+                Call::Reset => drop(known.remove(key)),
+                call => drop(known.get_mut(key).map(|state| state.ask(call, now))),
+            }
+        }
         told
     }
 
-    fn refund(&mut self, key: u8, cost: u32, now: i128) {
-        if let Some(state) = self.states.get_mut(&key) {
-            self.algorithm.refund(state, cost, instant(now));
-        }
-    }
-
-    fn reset(&mut self, key: u8) {
-        self.states.remove(&key);
-    }
-}
-
-fn plain<A: KeyLimit>(algorithm: A) -> Box<dyn Place> {
-    Box::new(Plain {
-        algorithm,
-        states: BTreeMap::new(),
-    })
-}
-
-struct Model(Vec<Box<dyn Place>>);
-
-impl Model {
-    fn present(&self, keys: &Keys) -> impl Iterator<Item = (&dyn Place, u8)> {
-        let places = self.0.iter().zip(keys.clone());
-        places.filter_map(|(place, key)| Some((&**place, key?)))
-    }
-
-    fn each(&mut self, keys: &Keys, mut write: impl FnMut(&mut dyn Place, u8)) {
-        for (place, key) in self.0.iter_mut().zip(keys) {
-            if let Some(key) = key {
-                write(&mut **place, *key);
-            }
-        }
-    }
-
-    fn admits(&self, keys: &Keys, cost: u32, now: i128) -> bool {
-        (self.present(keys)).all(|(place, key)| place.admits(key, cost, now))
-    }
-
-    fn told(&self, keys: &Keys, cost: u32, all_admit: bool, now: i128) -> Decision {
-        let told = self.present(keys);
-        let told = told.flat_map(|(place, key)| place.told(key, cost, all_admit, now));
-        let mut told: Vec<_> = told.collect();
-        match told.len() {
-            1 => Decision::of_one(told.remove(0)),
-            _ => Decision::of_all(told),
-        }
-    }
-
     fn check(&mut self, keys: &Keys, cost: u32, now: i128) -> Decision {
-        let admitted = self.admits(keys, cost, now);
-        if admitted && cost > 0 {
-            self.each(keys, |place, key| place.charge(key, cost, now));
+        match self.looked(keys, cost, now) {
+            (true, _) if cost > 0 => Self::told(self.each(keys, Call::Check(cost), now)),
+            (_, told) => told,
         }
-        self.told(keys, cost, admitted, now)
-    }
-
-    fn peek(&self, keys: &Keys, now: i128) -> Decision {
-        let admitted = self.admits(keys, 1, now);
-        self.told(keys, u32::from(!admitted), admitted, now)
     }
 }
 
 /// The public face, for any number of keys.
 trait Real {
-    fn check(&self, keys: &Keys, cost: u32) -> Decision;
-    fn peek(&self, keys: &Keys) -> Decision;
-    fn refund(&self, keys: &Keys, cost: u32);
-    fn reset(&self, keys: &Keys);
+    fn ask(&self, keys: &Keys, call: Call<'_>) -> Option<Decision>;
     /// How many keys have an entry.
     fn entries(&self) -> usize;
 }
@@ -150,33 +107,32 @@ struct InMemory<L, K>(L, K);
 struct Subject {
     name: &'static str,
     open: Box<dyn Fn(ManualClock) -> Box<dyn Real>>,
-    model: Box<dyn Fn() -> Model>,
+    /// A state of each of its limits.
+    fresh: Vec<Box<dyn Bucket>>,
 }
 
 macro_rules! places {
     ($open:ident, $($A:ident $algorithm:ident $key:ty, $place:tt);+) => {
         /// A limiter over these algorithms, and what it should do.
-        fn $open<$($A: KeyLimit),+>(name: &'static str, ($($algorithm,)+): ($($A,)+)) -> Subject {
+        fn $open<$($A: Scripted),+>(name: &'static str, ($($algorithm,)+): ($($A,)+)) -> Subject {
             type AllKeys = EachOf<($(Option<$key>,)+)>;
             type Limits<$($A),+> = EachOf<($($A,)+)>;
             type Store<$($A),+> = LocalStore<Limits<$($A),+>, AllKeys, ManualClock>;
             fn keys(keys: &Keys) -> AllKeys {
                 EachOf(($(keys[$place],)+))
             }
-            impl<$($A: KeyLimit),+> Real
+            impl<$($A: Scripted),+> Real
                 for InMemory<RateLimiter<Limits<$($A),+>, Store<$($A),+>>, Store<$($A),+>>
             {
-                fn check(&self, of: &Keys, cost: u32) -> Decision {
-                    at_once(self.0.check_cost(&keys(of), cost)).unwrap()
-                }
-                fn peek(&self, of: &Keys) -> Decision {
-                    at_once(self.0.peek(&keys(of))).unwrap()
-                }
-                fn refund(&self, of: &Keys, cost: u32) {
-                    at_once(self.0.refund(&keys(of), cost)).unwrap();
-                }
-                fn reset(&self, of: &Keys) {
-                    at_once(self.0.reset(&keys(of))).unwrap();
+                fn ask(&self, of: &Keys, call: Call<'_>) -> Option<Decision> {
+                    let keys = keys(of);
+                    match call {
+                        Call::Check(cost) => return at_once(self.0.check_cost(&keys, cost)).ok(),
+                        Call::Refund(cost) => at_once(self.0.refund(&keys, cost)).unwrap(),
+                        Call::Reset => at_once(self.0.reset(&keys)).unwrap(),
+                        _ => return at_once(self.0.peek(&keys)).ok(),
+                    }
+                    None
                 }
                 fn entries(&self) -> usize {
                     self.1.usage().keys
@@ -189,7 +145,7 @@ macro_rules! places {
                     let store = LocalStore::builder().clock(clock).max_keys(16).build();
                     Box::new(InMemory(RateLimiter::new(limits.clone(), store.clone()), store))
                 }),
-                model: Box::new(move || Model(vec![$(plain($algorithm.clone())),+])),
+                fresh: vec![$(tollgate_properties::subject::Subject::new(name, $algorithm, []).bucket),+],
             }
         }
     };
@@ -234,7 +190,7 @@ fn subjects(numbers: &Numbers) -> Vec<Subject> {
 #[derive(Debug, Clone)]
 struct Step {
     turn: Turn,
-    op: Op,
+    call: Call<'static>,
     keys: Keys,
 }
 
@@ -245,13 +201,6 @@ enum Turn {
     Part(u8),
     ToTheEndOfTheWait,
     JustBeforeIt,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Op {
-    Check(u32),
-    Refund(u32),
-    Reset,
 }
 
 fn keys() -> impl Strategy<Value = Keys> {
@@ -271,13 +220,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Turn::ToTheEndOfTheWait),
         1 => Just(Turn::JustBeforeIt),
     ];
-    let op = prop_oneof![
-        11 => cost().prop_map(Op::Check),
-        1 => (0..5_u32).prop_map(Op::Refund),
-        1 => Just(Op::Reset),
+    let call = prop_oneof![
+        11 => cost().prop_map(Call::Check),
+        1 => (0..5_u32).prop_map(Call::Refund),
+        1 => Just(Call::Reset),
     ];
-    let step = (turn, op, keys())
-        .prop_map(|(turn, op, keys)| Step { turn, op, keys })
+    let step = (turn, call, keys())
+        .prop_map(|(turn, call, keys)| Step { turn, call, keys })
         .boxed();
     prop_oneof![9 => prop::collection::vec(step.clone(), 1..20), 1 => prop::collection::vec(step, 40..80)]
 }
@@ -296,12 +245,14 @@ impl Run {
     }
 
     fn looks_alike(&self, keys: &Keys) -> TestCaseResult {
-        prop_assert_eq!(self.real.peek(keys), self.model.peek(keys, self.now));
+        let should = |keys: &Keys| Some(self.model.looked(keys, 1, self.now).1);
+        let look = Call::Look(1);
+        prop_assert_eq!(self.real.ask(keys, look), should(keys));
         for place in 0..self.model.0.len() {
             let mut alone = vec![None; 3];
             alone[place] = keys[place];
             if alone[place].is_some() {
-                prop_assert_eq!(self.real.peek(&alone), self.model.peek(&alone, self.now));
+                prop_assert_eq!(self.real.ask(&alone, look), should(&alone));
             }
         }
         Ok(())
@@ -309,25 +260,18 @@ impl Run {
 
     /// Decides as the model does, and leaves every key that was asked about as the model does; says
     /// how long to wait.
-    fn step(&mut self, op: Op, keys: &Keys) -> Result<i128, TestCaseError> {
-        let (now, mut wait) = (self.now, 0);
-        match op {
-            Op::Check(cost) => {
-                let before = self.real.entries();
-                let decision = self.real.check(keys, cost);
-                prop_assert_eq!(&decision, &self.model.check(keys, cost, now));
+    fn step(&mut self, call: Call<'_>, keys: &Keys) -> Result<i128, TestCaseError> {
+        let mut wait = 0;
+        let before = self.real.entries();
+        let decision = self.real.ask(keys, call);
+        match (call, decision) {
+            (Call::Check(cost), Some(decision)) => {
                 let took_a_place = self.real.entries() > before;
+                prop_assert_eq!(&decision, &self.model.check(keys, cost, self.now));
                 prop_assert!(decision.is_admitted() || !took_a_place, "a refused key");
                 wait = wait_of(&decision);
             }
-            Op::Refund(cost) => {
-                self.real.refund(keys, cost);
-                (self.model).each(keys, |place, key| place.refund(key, cost, now));
-            }
-            Op::Reset => {
-                self.real.reset(keys);
-                self.model.each(keys, |place, key| place.reset(key));
-            }
+            _ => drop(self.model.each(keys, call, self.now)),
         }
         self.looks_alike(keys)?;
         Ok(wait)
@@ -342,9 +286,13 @@ fn does_what_the_model_says(
     let span = i128::from(numbers.period.max(numbers.other_period));
     let start = 1_700_000_000_000_000;
     let clock = ManualClock::at(instant(start));
+    let places = subject.fresh.iter().map(|state| Place {
+        fresh: state.fork(),
+        known: BTreeMap::new(),
+    });
     let mut run = Run {
         real: (subject.open)(clock.clone()),
-        model: (subject.model)(),
+        model: Model(places.collect()),
         clock,
         now: start,
     };
@@ -357,7 +305,7 @@ fn does_what_the_model_says(
             Turn::JustBeforeIt => (wait - 1).max(0),
         };
         run.at(run.now + moved);
-        wait = run.step(step.op, &step.keys)?;
+        wait = run.step(step.call, &step.keys)?;
     }
     Ok(())
 }

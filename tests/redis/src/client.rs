@@ -63,7 +63,8 @@ pub(crate) async fn try_connect(config: Config) -> Result<Client, fred::error::E
     Ok(client)
 }
 
-pub(crate) fn centralized(port: u16) -> Config {
+/// What a client needs to connect to the one server, or proxy, on this port.
+pub fn centralized(port: u16) -> Config {
     Config {
         server: ServerConfig::new_centralized(host(), port),
         ..Config::default()

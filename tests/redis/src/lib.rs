@@ -12,6 +12,7 @@ mod distance;
 mod fickle;
 mod inspect;
 mod monitor;
+mod over_redis;
 mod pool;
 mod port;
 mod process;
@@ -22,23 +23,22 @@ mod sentinels;
 mod server;
 mod stepped;
 mod store;
-mod twin;
 mod wait;
 mod worker;
 
 pub use crate::{
-    client::{connect, connect_to},
+    client::{centralized, connect, connect_to},
     cluster::{Cluster, slot_of},
     distance::far_away,
     fickle::Fickle,
     monitor::{Monitor, Told},
+    over_redis::redis_decides_as_the_rule,
     pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,
     stepped::SteppedServer,
     store::Redis,
-    twin::{Twin, the_decisions_are_the_rules},
     wait::{until, within},
     worker::Worker,
 };

@@ -15,11 +15,7 @@ use tollgate::{
     clock::{Clock, ManualClock},
     store::RedisStore,
 };
-use tollgate_properties::{
-    for_so_many,
-    shared::SharedLimiter,
-    subject::{Bucket, Limiter},
-};
+use tollgate_properties::{call::Call, for_so_many, shared::SharedLimiter, subject::Limiter};
 
 use crate::{
     pool::{PooledStore, StorePool},
@@ -97,29 +93,13 @@ impl Redis {
         format!("key {}", self.keys.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A limiter for a key that was never used.
-    pub fn limiter(&self, bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
-        let pooled = self.pooled_store(clock);
-        let limiter = bucket.limiter_over(pooled.store(), self.new_key(), bucket);
-        Box::new(self.blocking_over(limiter, Some(pooled)))
-    }
-
     /// A limiter that waits for each answer.
     pub fn blocking(&self, limiter: Box<dyn SharedLimiter>) -> Box<dyn Limiter> {
-        Box::new(self.blocking_over(limiter, None))
-    }
-
-    fn blocking_over(
-        &self,
-        limiter: Box<dyn SharedLimiter>,
-        store: Option<PooledStore>,
-    ) -> Blocking {
-        Blocking {
+        Box::new(Blocking {
             limiter,
-            _store: store,
             runtime: self.runtime.handle().clone(),
             is_known: Cell::new(false),
-        }
+        })
     }
 
     /// Runs a property on so many random values, several at once; on more or fewer as
@@ -142,41 +122,23 @@ impl Redis {
 
 struct Blocking {
     limiter: Box<dyn SharedLimiter>,
-    /// Returns to the pool when it is dropped.
-    _store: Option<PooledStore>,
     runtime: Handle,
     is_known: Cell<bool>,
 }
 
 impl Limiter for Blocking {
-    fn check(&self, cost: u32) -> Decision {
-        let decision = self.runtime.block_on(self.limiter.check(cost));
-        let decision = decision.unwrap_or_else(|error| panic!("a decision of {cost}: {error:?}"));
-        let charged = decision.is_admitted() && cost > 0;
-        self.is_known.set(self.is_known.get() || charged);
+    fn ask(&self, call: Call<'_>) -> Option<Decision> {
+        let answer = self.runtime.block_on(self.limiter.ask(call));
+        let told = answer.unwrap_or_else(|error| panic!("{call:?}: {error:?}"));
+        let decision = told.map(|told| told.decision);
+        let is_known = match call {
+            Call::Check(cost) => cost > 0 && decision.as_ref().is_some_and(Decision::is_admitted),
+            Call::Debit(units) => units > 0,
+            _ => false,
+        };
+        let stays = self.is_known.get() && !matches!(call, Call::Reset);
+        self.is_known.set(stays || is_known);
         decision
-    }
-
-    fn peek(&self) -> Decision {
-        let decision = self.runtime.block_on(self.limiter.peek());
-        decision.unwrap_or_else(|error| panic!("a look: {error:?}"))
-    }
-
-    fn debit(&self, units: u32) {
-        let debited = self.runtime.block_on(self.limiter.debit(units));
-        debited.unwrap_or_else(|error| panic!("a debit: {error:?}"));
-        self.is_known.set(self.is_known.get() || units > 0);
-    }
-
-    fn refund(&self, cost: u32) {
-        let refunded = self.runtime.block_on(self.limiter.refund(cost));
-        refunded.unwrap_or_else(|error| panic!("a refund: {error:?}"));
-    }
-
-    fn reset(&self) {
-        let reset = self.runtime.block_on(self.limiter.reset());
-        reset.unwrap_or_else(|error| panic!("a reset: {error:?}"));
-        self.is_known.set(false);
     }
 
     /// With a clock of the caller's every key stays for a minute at least.

@@ -36,8 +36,7 @@ const LATER: Numbers = Numbers {
 
 fn limiter(redis: &Redis, subject: &Subject, prefix: &str) -> Box<dyn Limiter> {
     let store = redis.store_with_prefix(prefix);
-    let bucket = &*subject.bucket;
-    redis.blocking(bucket.limiter_over(store, redis.new_key(), bucket))
+    redis.blocking(subject.bucket.limiter_over(store, redis.new_key()))
 }
 
 /// Each subject has a thread and a prefix of its own.

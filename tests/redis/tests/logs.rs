@@ -1,20 +1,20 @@
 //! A log in Redis has its entries in a list under a key of its own: long histories through all of
 //! it.
 
-use std::time::Duration;
+use std::{slice::from_ref, time::Duration};
 
 use proptest::prelude::*;
 use tollgate::{
     Quota,
     algorithm::{SlidingBuckets, SlidingLog},
-    clock::ManualClock,
 };
 use tollgate_properties::{
+    alike::Story,
     history::{Cost, History, Op, Step, Turn},
     model::{sliding_buckets, sliding_log},
-    subject::{Subject, instant},
+    subject::Subject,
 };
-use tollgate_redis_tests::{Redis, Twin, the_decisions_are_the_rules};
+use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
 
 /// How the time moves: an admission at almost every step, each at an instant of its own.
 fn turn(gaps: u32) -> impl Strategy<Value = Turn> {
@@ -93,9 +93,7 @@ fn thousands_of_admissions_at_instants_of_their_own_are_the_pure_rules() {
     let values = || (numbers(), long_history(300..2_000));
     redis.for_all(36, values, |((units, period), history)| {
         logs(units, period).iter().try_for_each(|subject| {
-            let clock = ManualClock::at(instant(history.start));
-            let limiter = redis.limiter(&*subject.bucket, clock.clone());
-            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+            redis_decides_as_the_rule(&redis, from_ref(subject), &Story::of(&history))
         })
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
@@ -111,16 +109,23 @@ fn entries_that_grow_with_the_units_are_the_pure_rules() {
         (1 << 31, 150_000_000),
         (1 << 33, 300_000_000),
     ] {
-        let subject = &logs(units - 1, 300)[0];
-        let mut twin = Twin::of(&*subject.bucket);
-        let clock = ManualClock::at(instant(0));
-        let limiter = redis.limiter(&*subject.bucket, clock.clone());
-        for turn in 0..200 {
-            let now = 10_000 + turn * 10 + i128::from(turn % 7 == 0) * 3;
-            clock.set(instant(now));
-            for op in [Op::Check(Cost::Units(cost)), Op::Peek] {
-                twin.steps_as(&*limiter, op, units - 1, now).unwrap();
-            }
-        }
+        let steps = (0..200_u8).flat_map(|turn| {
+            let turn = Turn::Ticks(10 + u8::from(turn % 7 == 0) * 3);
+            let charged = Step {
+                turn,
+                op: Op::Check(Cost::Units(cost)),
+            };
+            let looked = Step {
+                turn: Turn::Still,
+                op: Op::Peek,
+            };
+            [charged, looked]
+        });
+        let history = History {
+            start: 10_000,
+            steps: steps.collect(),
+        };
+        let log = &logs(units - 1, 300)[..1];
+        redis_decides_as_the_rule(&redis, log, &Story::of(&history)).unwrap();
     }
 }

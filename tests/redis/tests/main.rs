@@ -3,6 +3,8 @@
 
 #[path = "events/mod.rs"]
 mod events;
+#[path = "../../support/listener.rs"]
+mod listener;
 #[path = "../../support/shadow_claims.rs"]
 mod shadow_claims;
 #[path = "../../support/steps.rs"]

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use fred::types::RespVersion;
 use tollgate::{Decision, clock::ManualClock, store::RedisStore};
-use tollgate_properties::{
-    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
-};
+use tollgate_properties::{conformance::every_algorithm, numbers::Numbers, subject::instant};
 use tollgate_redis_tests::{Redis, connect};
 
 const SECOND: u64 = 1_000_000;
@@ -40,8 +38,7 @@ fn a_decision_is_one_command_and_nothing_else() {
     let redis = Redis::start();
     for subject in every_algorithm(&NUMBERS) {
         let store = redis.store_with_prefix("t");
-        let bucket = &*subject.bucket;
-        let limiter = bucket.limiter_over(store, redis.new_key(), bucket);
+        let limiter = subject.bucket.limiter_over(store, redis.new_key());
         // The first ones load the scripts.
         redis.wait(limiter.check(1)).unwrap();
         redis.wait(limiter.peek()).unwrap();
@@ -95,9 +92,7 @@ fn trace(redis: &Redis, version: RespVersion, prefix: &str) -> Vec<Decision> {
     let store = store.deadline(Duration::from_secs(20)).build();
     let mut told = Vec::new();
     for subject in every_algorithm(&NUMBERS) {
-        let bucket = &*subject.bucket;
-        let limiter: Box<dyn SharedLimiter> =
-            bucket.limiter_over(store.clone(), "bob".to_owned(), bucket);
+        let limiter = subject.bucket.limiter_over(store.clone(), "bob".to_owned());
         let mut now = 1_700_000_000_000_000;
         for turn in 0..60_u32 {
             now +=

@@ -6,14 +6,15 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate::{
-    EachOf, Limit, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Limit, Quota, RateLimiter, Timestamp,
     algorithm::{
         FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
-    store::{self, LocalStore, RedisStore, RedisStoreBuilder, Store},
+    store::{self, Change, LocalStore, RedisStore, RedisStoreBuilder, Store},
 };
+use tollgate_properties::call::Call;
 use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock};
 
 const START: i64 = 1_700_000_000_000_000;
@@ -30,39 +31,55 @@ fn buckets() -> SlidingBuckets {
 /// The keys of a request: few, so that they meet; some are absent.
 type Keys = EachOf<(Option<u8>, Option<u8>, Option<u8>)>;
 
-/// What is asked at one instant.
-#[derive(Debug, Clone, Copy)]
-enum Ask {
-    Check(u32),
-    Peek,
-    Debit(u32),
-    Refund(u32),
-    Reset,
-}
-
 #[derive(Debug, Clone)]
 struct Step {
     /// In microseconds. Back goes the clock of a single key in `slow/equal.rs`: here each member of
     /// a tuple has a time of its own, but in Redis.
     after: i64,
     keys: Keys,
-    ask: Ask,
+    call: Call<'static>,
 }
 
 fn history() -> impl Strategy<Value = Vec<Step>> {
     let key = || prop_oneof![1 => Just(None), 4 => (0..2_u8).prop_map(Some)];
     let keys = (key(), key(), key()).prop_map(EachOf);
     let after = prop_oneof![4 => Just(0), 8 => 0..20_i64, 2 => 0..150_i64];
-    let ask = prop_oneof![
-        12 => (0..5_u32).prop_map(Ask::Check),
-        1 => Just(Ask::Check(u32::MAX)),
-        3 => Just(Ask::Peek),
-        1 => (0..9_u32).prop_map(Ask::Debit),
-        1 => (0..4_u32).prop_map(Ask::Refund),
-        1 => Just(Ask::Reset),
+    let call = prop_oneof![
+        12 => (0..5_u32).prop_map(Call::Check),
+        1 => Just(Call::Check(u32::MAX)),
+        3 => Just(Call::Look(1)),
+        1 => (0..9_u32).prop_map(Call::Debit),
+        1 => (0..4_u32).prop_map(Call::Refund),
+        1 => Just(Call::Reset),
     ];
-    let step = (after, keys, ask).prop_map(|(after, keys, ask)| Step { after, keys, ask });
+    let step = (after, keys, call).prop_map(|(after, keys, call)| Step { after, keys, call });
     prop::collection::vec(step, 1..60)
+}
+
+/// What the store tells, if it is a decision or a look. The store is asked, and not a limiter: that
+/// charges at once what is held and nobody can settle.
+async fn told<L: Limit, S: Store<L, Keys>>(
+    store: &S,
+    limits: &L,
+    keys: &Keys,
+    call: Call<'_>,
+) -> Option<Decision> {
+    let written = match call {
+        Call::Check(_) | Call::Look(_) => {
+            let ask = match call {
+                Call::Check(cost) => store::Ask::Charge(cost),
+                _ => store::Ask::Look(1),
+            };
+            let decided = store.decide(limits, keys, ask).wait().await.unwrap();
+            return Some(limits.decision_of(&decided.snapshot));
+        }
+        Call::Debit(units) => store.change(limits, keys, Change::Debit(units)),
+        Call::Refund(cost) => store.change(limits, keys, Change::Refund(cost)),
+        Call::Reset => store.change(limits, keys, Change::Reset),
+        Call::End(..) => unreachable!("no request ends"),
+    };
+    written.wait().await.unwrap();
+    None
 }
 
 /// The same history over Redis and in memory gives the same decisions, in every field.
@@ -81,50 +98,21 @@ fn is_as_in_memory<A, B, C>(
         let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
         let (mut micros, clock) = (START, ManualClock::at(at(START)));
         let pooled = stores.take(clock.clone(), &store);
-        let theirs = RateLimiter::new(limits.clone(), pooled.store());
-        let in_memory = LocalStore::builder().clock(clock.clone()).build();
-        let ours = RateLimiter::new(limits.clone(), in_memory.clone());
+        let theirs = pooled.store();
+        let ours = LocalStore::builder().clock(clock.clone()).build();
         // Another history may have charged the keys.
         for step in &history {
-            redis.wait(theirs.reset(&step.keys)).unwrap();
+            redis.wait(told(&theirs, &limits, &step.keys, Call::Reset));
         }
-        for (turn, step) in history.iter().enumerate() {
-            micros += step.after;
+        for (turn, Step { after, keys, call }) in history.iter().enumerate() {
+            micros += after;
             clock.set(at(micros));
-            let keys = &step.keys;
-            let (told, should) = match step.ask {
-                // The stores are asked, and not limiters, which charge at once what is held and
-                // nobody can settle.
-                Ask::Check(cost) => {
-                    let ask = || store::Ask::Charge(cost);
-                    let told = pooled.store().decide(&limits, keys, ask()).wait();
-                    let should = in_memory.decide(&limits, keys, ask()).wait();
-                    let (told, should) = redis.wait(async { (told.await, should.await) });
-                    let told = limits.decision_of(&told.unwrap().snapshot);
-                    (told, limits.decision_of(&should.unwrap().snapshot))
-                }
-                Ask::Peek => {
-                    let both =
-                        redis.wait(async { (theirs.peek(keys).await, ours.peek(keys).await) });
-                    (both.0.unwrap(), both.1.unwrap())
-                }
-                Ask::Debit(units) => {
-                    redis.wait(theirs.debit(keys, units)).unwrap();
-                    redis.wait(ours.debit(keys, units)).unwrap();
-                    continue;
-                }
-                Ask::Refund(cost) => {
-                    redis.wait(theirs.refund(keys, cost)).unwrap();
-                    redis.wait(ours.refund(keys, cost)).unwrap();
-                    continue;
-                }
-                Ask::Reset => {
-                    redis.wait(theirs.reset(keys)).unwrap();
-                    redis.wait(ours.reset(keys)).unwrap();
-                    continue;
-                }
+            let both = async {
+                let told_there = told(&theirs, &limits, keys, *call).await;
+                (told_there, told(&ours, &limits, keys, *call).await)
             };
-            prop_assert_eq!(told, should, "turn {}: {:?}", turn, step);
+            let (told, should) = redis.wait(both);
+            prop_assert_eq!(told, should, "turn {}: {:?} of {:?}", turn, call, keys);
         }
         Ok(())
     });

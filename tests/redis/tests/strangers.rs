@@ -1,13 +1,23 @@
 //! A value that no script wrote is never read as a state: the request fails, and is not let
 //! through.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use fastrand::Rng;
-use tollgate::{StoreError, StoreErrorKind, clock::ManualClock};
-use tollgate_properties::{
-    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::instant,
+use tollgate::{
+    StoreError, StoreErrorKind,
+    algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
+    clock::ManualClock,
 };
-use tollgate_redis_tests::{Redis, Twin};
+use tollgate_properties::{
+    call::{Admission, Call, Ending},
+    conformance::every_algorithm,
+    numbers::Numbers,
+    shared::SharedLimiter,
+    subject::{Subject, instant},
+};
+use tollgate_redis_tests::Redis;
 
 const NUMBERS: Numbers = Numbers {
     units: 50,
@@ -47,27 +57,46 @@ const OTHERS: Numbers = Numbers {
     ..NUMBERS
 };
 
-/// Calls with each rule: a limiter with several admissions, one with other numbers under the same
-/// name, and the keys of the bucket, the state's first. If both were admitted in turn, they share
-/// the state.
+/// Every algorithm, and some whose units are held.
+fn every_limit(numbers: &Numbers) -> Vec<Subject> {
+    let (quota, held_at_most) = (numbers.quota(), Duration::from_millis(1));
+    let mut all = every_algorithm(numbers);
+    macro_rules! held {
+        ($($algorithm:ident),+) => {
+            all.extend([$({
+                let settled = $algorithm::new(quota).named("held").settled();
+                let name = stringify!($algorithm);
+                Subject::without_limiter(name, settled.held_at_most(held_at_most), [])
+            }),+])
+        };
+    }
+    held!(TokenBucket, FixedWindow, SlidingWindow, SlidingLog);
+    all
+}
+
+/// Calls with each of these limits: a limiter with several admissions, one with other numbers under
+/// the same name, the keys of the bucket, the state's first, and the admissions of the first
+/// limiter. If both were admitted in turn, they share the state.
 fn with_each(
+    limits: fn(&Numbers) -> Vec<Subject>,
     in_turn: bool,
-    test: impl Fn(&Redis, &ManualClock, [&dyn SharedLimiter; 2], &[Bytes], &str),
+    test: impl Fn(&Redis, &ManualClock, [&dyn SharedLimiter; 2], (&[Bytes], &[Admission]), &str),
 ) {
     let redis = Redis::start();
-    for (index, subject) in every_algorithm(&NUMBERS).iter().enumerate() {
+    for (index, subject) in limits(&NUMBERS).iter().enumerate() {
         let clock = ManualClock::at(instant(START));
         let prefix = format!("t{index}-");
         let store = tollgate::store::RedisStore::builder(redis.client().clone());
         let store = store.clock(clock.clone()).prefix(&prefix);
-        let store = store.deadline(std::time::Duration::from_secs(20)).build();
-        let (bucket, key) = (&*subject.bucket, redis.new_key());
-        let others = every_algorithm(&OTHERS).swap_remove(index);
-        let limiter = bucket.limiter_over(store.clone(), key.clone(), bucket);
-        let other = others.bucket.limiter_over(store, key, bucket);
+        let store = store.deadline(Duration::from_secs(20)).build();
+        let key = redis.new_key();
+        let others = limits(&OTHERS).swap_remove(index);
+        let limiter = subject.bucket.limiter_over(store.clone(), key.clone());
+        let other = others.bucket.limiter_over(store, key);
+        let mut admitted = Vec::new();
         for turn in 0..12 {
             clock.set(instant(START + 200 * turn));
-            redis.wait(limiter.check(1)).unwrap();
+            admitted.extend(redis.wait(limiter.ask(Call::Check(1))).unwrap());
             if in_turn {
                 clock.set(instant(START + 200 * turn + 100));
                 redis.wait(other.check(1)).unwrap();
@@ -75,7 +104,8 @@ fn with_each(
         }
         let keys = redis.keys(&prefix);
         let limiters = [&*limiter, &*other];
-        test(&redis, &clock, limiters, &keys, subject.name);
+        admitted.retain(|admission| admission.decision.is_admitted());
+        test(&redis, &clock, limiters, (&keys, &admitted), subject.name);
         redis.wait(limiter.reset()).unwrap();
         assert!(redis.wait(limiter.check(1)).unwrap().is_admitted());
     }
@@ -93,56 +123,64 @@ fn a_value_of_another_type_or_length_garbage_and_a_number_that_no_script_wrote_f
     let noise: Vec<Vec<u8>> = (0..100)
         .map(|_| (0..500).map(|_| random.u8(..)).collect())
         .collect();
-    with_each(false, |redis, _, limiters, keys, name| {
-        let (key, state): (_, Bytes) = (&keys[0], redis.ask("GET", &[&keys[0]]));
-        for other in [
-            ("HSET", &[&b"field"[..], b"value"][..]),
-            ("RPUSH", &[b"a"]),
-            ("SADD", &[b"a"]),
-            ("ZADD", &[b"1", b"a"]),
-            ("XADD", &[b"*", b"field", b"value"]),
-        ] {
-            put(redis, key, other);
-            nothing_is_read(redis, limiters[0], &format!("{name}: {}", other.0));
-        }
-        let longer = [&state[..], b"\0"].concat();
-        let lengths = (0..state.len()).chain([longer.len()]);
-        let mut strange: Vec<_> = lengths.map(|length| longer[..length].to_vec()).collect();
-        strange.push(vec![b'x'; 1 << 20]);
-        let bytes = [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF];
-        strange.extend(bytes.map(|byte| vec![byte; state.len()]));
-        strange.extend(noise.iter().map(|noise| noise[..state.len()].to_vec()));
-        for value in strange {
-            redis.ask::<()>("SET", &[key, &value, b"PX", b"60000"]);
-            nothing_is_read(redis, limiters[0], &format!("{name}: {value:.40?}"));
-        }
-        for at in numbers_of(&state) {
-            for number in [1_u64 << 53, 1 << 54, (1 << 56) - 1] {
-                let mut changed = state.to_vec();
-                changed[at..at + 7].copy_from_slice(&number.to_le_bytes()[..7]);
-                redis.ask::<()>("SET", &[key, &changed, b"PX", b"60000"]);
-                for limiter in limiters {
-                    nothing_is_read(redis, limiter, &format!("{name}: {number} at {at}"));
+    with_each(
+        every_algorithm,
+        false,
+        |redis, _, limiters, (keys, _), name| {
+            let (key, state): (_, Bytes) = (&keys[0], redis.ask("GET", &[&keys[0]]));
+            for other in [
+                ("HSET", &[&b"field"[..], b"value"][..]),
+                ("RPUSH", &[b"a"]),
+                ("SADD", &[b"a"]),
+                ("ZADD", &[b"1", b"a"]),
+                ("XADD", &[b"*", b"field", b"value"]),
+            ] {
+                put(redis, key, other);
+                nothing_is_read(redis, limiters[0], &format!("{name}: {}", other.0));
+            }
+            let longer = [&state[..], b"\0"].concat();
+            let lengths = (0..state.len()).chain([longer.len()]);
+            let mut strange: Vec<_> = lengths.map(|length| longer[..length].to_vec()).collect();
+            strange.push(vec![b'x'; 1 << 20]);
+            let bytes = [0x2A, 0x40, 0x7F, 0x80, 0xBF, 0xFF];
+            strange.extend(bytes.map(|byte| vec![byte; state.len()]));
+            strange.extend(noise.iter().map(|noise| noise[..state.len()].to_vec()));
+            for value in strange {
+                redis.ask::<()>("SET", &[key, &value, b"PX", b"60000"]);
+                nothing_is_read(redis, limiters[0], &format!("{name}: {value:.40?}"));
+            }
+            for at in numbers_of(&state) {
+                for number in [1_u64 << 53, 1 << 54, (1 << 56) - 1] {
+                    let mut changed = state.to_vec();
+                    changed[at..at + 7].copy_from_slice(&number.to_le_bytes()[..7]);
+                    redis.ask::<()>("SET", &[key, &changed, b"PX", b"60000"]);
+                    for limiter in limiters {
+                        nothing_is_read(redis, limiter, &format!("{name}: {number} at {at}"));
+                    }
                 }
             }
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn a_debt_that_was_counted_at_no_rate_is_not_read() {
     let tried = std::cell::Cell::new(false);
-    with_each(false, |redis, _, limiters, keys, name| {
-        if name == "token bucket" {
-            let mut state = redis.ask::<Bytes>("GET", &[&keys[0]]).to_vec();
-            // The rate stands last, behind the debt.
-            assert!(state[22..29].iter().any(|&byte| byte > 0));
-            state[29..36].fill(0);
-            redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
-            nothing_is_read(redis, limiters[0], name);
-            tried.set(true);
-        }
-    });
+    with_each(
+        every_algorithm,
+        false,
+        |redis, _, limiters, (keys, _), name| {
+            if name == "token bucket" {
+                let mut state = redis.ask::<Bytes>("GET", &[&keys[0]]).to_vec();
+                // The rate stands last, behind the debt.
+                assert!(state[22..29].iter().any(|&byte| byte > 0));
+                state[29..36].fill(0);
+                redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
+                nothing_is_read(redis, limiters[0], name);
+                tried.set(true);
+            }
+        },
+    );
     assert!(tried.get());
 }
 
@@ -179,84 +217,93 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
     let next = std::cell::RefCell::new(&mut next);
     let (refused, read) = (std::cell::Cell::new(0_u32), std::cell::Cell::new(0_u32));
     for in_turn in [false, true] {
-        with_each(in_turn, |redis, clock, limiters, keys, name| {
-            let mut next = next.borrow_mut();
-            let state: Bytes = redis.ask("GET", &[&keys[0]]);
-            let list: Vec<Vec<Bytes>> = (keys[1..].iter())
-                .map(|key| redis.ask("LRANGE", &[key, b"0", b"-1"]))
-                .collect();
-            let number = |at: usize| {
-                let mut bytes = [0; 8];
-                bytes[..7].copy_from_slice(&state[at..at + 7]);
-                u64::from_le_bytes(bytes)
-            };
-            for turn in 0..120 {
-                clock.set(instant(START + 2_400 + 37 * (turn % 400)));
-                let mut changed = state.to_vec();
-                let numbers = numbers_of(&state);
-                for _ in 0..=next(3) {
-                    let at = numbers[1 + next(numbers.len() - 1)];
-                    let other = numbers[next(numbers.len())];
-                    let value = match next(9) {
-                        0 => 0,
-                        1 => 1,
-                        2 => number(at) + 1,
-                        3 => number(at).saturating_sub(1),
-                        4 => number(other),
-                        5 => START as u64 + next(40_000) as u64,
-                        6 => next(1_000) as u64,
-                        7 => 1 << (30 + next(24)),
-                        _ => number(at) * 2,
+        with_each(
+            every_limit,
+            in_turn,
+            |redis, clock, limiters, (keys, admitted), name| {
+                let mut next = next.borrow_mut();
+                let state: Bytes = redis.ask("GET", &[&keys[0]]);
+                let list: Vec<Vec<Bytes>> = (keys[1..].iter())
+                    .map(|key| redis.ask("LRANGE", &[key, b"0", b"-1"]))
+                    .collect();
+                let number = |at: usize| {
+                    let mut bytes = [0; 8];
+                    bytes[..7].copy_from_slice(&state[at..at + 7]);
+                    u64::from_le_bytes(bytes)
+                };
+                for turn in 0..120 {
+                    clock.set(instant(START + 2_400 + 37 * (turn % 400)));
+                    let mut changed = state.to_vec();
+                    let numbers = numbers_of(&state);
+                    for _ in 0..=next(3) {
+                        let at = numbers[1 + next(numbers.len() - 1)];
+                        let other = numbers[next(numbers.len())];
+                        let value = match next(9) {
+                            0 => 0,
+                            1 => 1,
+                            2 => number(at) + 1,
+                            3 => number(at).saturating_sub(1),
+                            4 => number(other),
+                            5 => START as u64 + next(40_000) as u64,
+                            6 => next(1_000) as u64,
+                            7 => 1 << (30 + next(24)),
+                            _ => number(at) * 2,
+                        };
+                        changed[at..at + 7].copy_from_slice(&value.to_le_bytes()[..7]);
+                    }
+                    redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
+                    for (key, entries) in keys[1..].iter().zip(&list) {
+                        redis.ask::<()>("DEL", &[key]);
+                        let mut entries: Vec<Vec<u8>> =
+                            entries.iter().map(|entry| entry.to_vec()).collect();
+                        // One turn in three leaves them as they are.
+                        for _ in 0..next(3) {
+                            mutate(&mut entries, &mut **next);
+                        }
+                        let words: Vec<&[u8]> = std::iter::once(&key[..])
+                            .chain(entries.iter().map(|entry| &entry[..]))
+                            .collect();
+                        if words.len() > 1 {
+                            redis.ask::<()>("RPUSH", &words);
+                            redis.ask::<()>("PEXPIRE", &[key, b"60000"]);
+                        }
+                    }
+                    let which = next(2);
+                    let limiter = limiters[which];
+                    let both = |changed: Result<(), StoreError>| {
+                        changed.and_then(|()| redis.wait(limiter.peek()))
                     };
-                    changed[at..at + 7].copy_from_slice(&value.to_le_bytes()[..7]);
-                }
-                redis.ask::<()>("SET", &[&keys[0], &changed, b"PX", b"60000"]);
-                for (key, entries) in keys[1..].iter().zip(&list) {
-                    redis.ask::<()>("DEL", &[key]);
-                    let mut entries: Vec<Vec<u8>> =
-                        entries.iter().map(|entry| entry.to_vec()).collect();
-                    // One turn in three leaves them as they are.
-                    for _ in 0..next(3) {
-                        mutate(&mut entries, &mut **next);
-                    }
-                    let words: Vec<&[u8]> = std::iter::once(&key[..])
-                        .chain(entries.iter().map(|entry| &entry[..]))
-                        .collect();
-                    if words.len() > 1 {
-                        redis.ask::<()>("RPUSH", &words);
-                        redis.ask::<()>("PEXPIRE", &[key, b"60000"]);
-                    }
-                }
-                let which = next(2);
-                let limiter = limiters[which];
-                let both = |changed: Result<(), StoreError>| {
-                    changed.and_then(|()| redis.wait(limiter.peek()))
-                };
-                let answer = match next(5) {
-                    4 => both(redis.wait(limiter.debit(next(99) as u32))),
-                    0 => redis.wait(limiter.peek()),
-                    1 => redis.wait(limiter.check(u32::MAX)),
-                    2 => both(redis.wait(limiter.refund(1))),
-                    _ => redis.wait(limiter.check(1)),
-                };
-                match answer {
-                    Ok(decision) => {
-                        // How long is waited depends on plans that may have been.
-                        assert!(decision.remaining() <= decision.limit(), "{name}");
-                        read.set(read.get() + 1);
-                    }
-                    Err(error) => {
-                        assert_eq!(
-                            error.kind(),
-                            StoreErrorKind::InvalidInput,
-                            "{name}: {error:?}"
-                        );
-                        refused.set(refused.get() + 1);
+                    let answer = match next(6) {
+                        5 => {
+                            let ended = &admitted[next(admitted.len())];
+                            let ending = Ending::Settled(next(9) as u8);
+                            both(redis.wait(limiter.ask(Call::End(ended, ending))).map(drop))
+                        }
+                        4 => both(redis.wait(limiter.debit(next(99) as u32))),
+                        0 => redis.wait(limiter.peek()),
+                        1 => redis.wait(limiter.check(u32::MAX)),
+                        2 => both(redis.wait(limiter.refund(1))),
+                        _ => redis.wait(limiter.check(1)),
+                    };
+                    match answer {
+                        Ok(decision) => {
+                            // How long is waited depends on plans that may have been.
+                            assert!(decision.remaining() <= decision.limit(), "{name}");
+                            read.set(read.get() + 1);
+                        }
+                        Err(error) => {
+                            assert_eq!(
+                                error.kind(),
+                                StoreErrorKind::InvalidInput,
+                                "{name}: {error:?}"
+                            );
+                            refused.set(refused.get() + 1);
+                        }
                     }
                 }
-            }
-            redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
-        });
+                redis.ask::<()>("SET", &[&keys[0], &state, b"PX", b"60000"]);
+            },
+        );
     }
     let (refused, read) = (refused.get(), read.get());
     assert!(
@@ -272,9 +319,7 @@ fn log_to_be_read() -> (Redis, Box<dyn SharedLimiter>, Bytes, Bytes) {
     let clock = ManualClock::at(instant(START));
     let store = redis.store(clock.clone());
     let subject = every_algorithm(&NUMBERS).swap_remove(2);
-    let limiter = subject
-        .bucket
-        .limiter_over(store, redis.new_key(), &*subject.bucket);
+    let limiter = subject.bucket.limiter_over(store, redis.new_key());
     for turn in 0..12 {
         clock.set(instant(START + 200 * turn));
         redis.wait(limiter.check(1)).unwrap();
@@ -339,10 +384,11 @@ fn a_log_whose_state_alone_was_evicted_is_fresh_and_what_is_left_of_its_list_is_
         assert_eq!(peeked.remaining(), 50, "{peeked:?}");
     }
     // As of a key that was never seen.
-    let mut twin = Twin::of(&*every_algorithm(&NUMBERS).swap_remove(2).bucket);
+    let mut rule = every_algorithm(&NUMBERS).swap_remove(2).bucket;
+    rule.forget(0);
     for _ in 0..50 {
         let decision = redis.wait(limiter.check(1)).unwrap();
-        assert_eq!(decision, twin.check(1, START + 10_000 + 500));
+        assert_eq!(decision, rule.check(1, START + 10_000 + 500));
     }
     assert!(!redis.wait(limiter.check(1)).unwrap().is_admitted());
     assert_eq!(redis.ask::<i64>("LLEN", &[&list]), 0);

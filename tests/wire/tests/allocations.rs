@@ -1,17 +1,9 @@
 //! What an admitted request costs on the heap: nothing, unless its caller is told something.
 
-#![allow(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+use std::{convert::Infallible, future::Ready, net::SocketAddr, sync::mpsc, time::Duration};
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    convert::Infallible,
-    future::Ready,
-    net::SocketAddr,
-    sync::mpsc,
-    time::Duration,
-};
-
+#[path = "../../support/counting.rs"]
+mod counting;
 #[path = "../../support/ready.rs"]
 mod ready;
 
@@ -21,6 +13,7 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
+use counting::CALLS;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
@@ -35,30 +28,6 @@ use tollgate::{
 };
 use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service, ServiceExt};
-
-/// Counts what each thread allocates: each test is one.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 type Body = Full<Bytes>;
 type Answer = Ready<Result<Response<Body>, Infallible>>;

@@ -1,5 +1,4 @@
-//! What is held for answers that do not come to their end: the caller hangs up, or the handler
-//! panics.
+//! What is held for answers that do not come to their end: the caller hangs up.
 
 use std::{
     convert::Infallible,
@@ -166,33 +165,6 @@ async fn a_stream_that_takes_its_hold_along_keeps_the_estimate_if_its_caller_han
         // The stream is dropped.
         timeout(LONGEST, end_it.closed()).await.unwrap();
         assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
-    }
-}
-
-#[tokio::test]
-async fn a_handler_that_panics_is_charged_what_was_held_and_the_others_go_on() {
-    let (limiter, layer) = limited();
-    let with_the_hold = async |Extension(hold): Extension<Hold>| -> &'static str {
-        assert!(hold.held() == 0, "panics on purpose");
-        "held nothing"
-    };
-    let app = Router::new()
-        .route("/", get(with_the_hold))
-        .route(
-            "/well",
-            get(async |Extension(hold): Extension<Hold>| drop(hold.settle(1))),
-        )
-        .layer(layer);
-    let server = serve(app).await;
-    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-    let get = |path| {
-        let request = http::Request::get(format!("http://{server}{path}"));
-        timeout(LONGEST, client.request(request.body(Empty::new()).unwrap()))
-    };
-    for times in 1..=3 {
-        assert!(get("/").await.unwrap().is_err(), "the connection is gone");
-        assert!(get("/well").await.unwrap().unwrap().status().is_success());
-        is_charged(&limiter, times * (u64::from(ESTIMATE) + 1)).await;
     }
 }
 

@@ -8,10 +8,11 @@ use std::{
 };
 
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Event, Level,
     field::{Field, Visit},
-    span,
 };
+
+use crate::listener::Listener;
 
 /// One event of the stores here.
 #[derive(Debug, Clone)]
@@ -39,7 +40,19 @@ static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 /// Writes down the events of all stores of this process from now on.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+    let write_down = |event: &Event<'_>| {
+        if event.metadata().target() == "tollgate::store" {
+            let mut told = Told {
+                level: *event.metadata().level(),
+                message: String::new(),
+                fields: String::new(),
+            };
+            event.record(&mut told);
+            println!("{told:?}");
+            TOLD.lock().unwrap().push(told);
+        }
+    };
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(write_down)).unwrap());
 }
 
 /// The events of stores with this prefix, in order.
@@ -62,37 +75,6 @@ pub(crate) fn told_of(port: u16) -> Vec<Told> {
 pub(crate) fn beginning<'a>(told: &'a [Told], with: &str) -> Vec<&'a Told> {
     let begins = |told: &&Told| told.message.starts_with(with);
     told.iter().filter(begins).collect()
-}
-
-struct Listener;
-
-impl Subscriber for Listener {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "tollgate::store"
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut told = Told {
-            level: *event.metadata().level(),
-            message: String::new(),
-            fields: String::new(),
-        };
-        event.record(&mut told);
-        println!("{told:?}");
-        TOLD.lock().unwrap().push(told);
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
 }
 
 impl Visit for Told {

@@ -40,8 +40,8 @@ async fn each(test: impl AsyncFn(&SteppedServer, &Subject, &dyn SharedLimiter, i
     let store = builder.deadline(Duration::from_secs(20)).build();
     let begin = stepped.now().await / CYCLE * CYCLE + BETWEEN_EDGES;
     for (turn, subject) in (1..).zip(every_algorithm(&SLOW)) {
-        let bucket = &*subject.bucket;
-        let limiter = bucket.limiter_over(store.clone(), subject.name.to_owned(), bucket);
+        let key = subject.name.to_owned();
+        let limiter = subject.bucket.limiter_over(store.clone(), key);
         let begin = begin + turn * 24 * HOUR;
         stepped.set(begin).await;
         test(&stepped, &subject, &*limiter, begin).await;

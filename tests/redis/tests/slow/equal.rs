@@ -1,11 +1,11 @@
 //! The store in Redis decides as the rule does, in every field, whatever happened before.
 
-use tollgate::clock::ManualClock;
+use std::slice::from_ref;
+
 use tollgate_properties::{
-    conformance::every_algorithm, history::any_history_with_debits, numbers::numbers,
-    subject::instant,
+    alike::Story, conformance::every_algorithm, history::any_history_with_debits, numbers::numbers,
 };
-use tollgate_redis_tests::{Redis, the_decisions_are_the_rules};
+use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
 
 /// With some twelve steps each, more than ten thousand steps of every algorithm.
 const HISTORIES: u32 = 1_200;
@@ -16,9 +16,7 @@ fn every_decision_is_the_pure_rules_in_every_field() {
     let values = || (numbers(), any_history_with_debits());
     redis.for_all(HISTORIES, values, |(numbers, history)| {
         every_algorithm(&numbers).iter().try_for_each(|subject| {
-            let clock = ManualClock::at(instant(history.start));
-            let limiter = redis.limiter(&*subject.bucket, clock.clone());
-            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+            redis_decides_as_the_rule(&redis, from_ref(subject), &Story::of(&history))
         })
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);

@@ -7,14 +7,14 @@ use fred::{
     clients::{Client, Pool},
     types::{
         Builder,
-        config::{Config, ReconnectPolicy, ServerConfig},
+        config::{Config, ReconnectPolicy},
     },
 };
 use tokio::time::{Instant, sleep};
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::SlidingLog, store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, slot_of, until};
+use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, centralized, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
@@ -22,13 +22,6 @@ use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 const WANTED: Duration = Duration::from_secs(2);
 /// What a busy machine adds.
 const SLACK: Duration = Duration::from_secs(1);
-
-fn through(proxy: &Proxy) -> Config {
-    Config {
-        server: ServerConfig::new_centralized("127.0.0.1", proxy.port()),
-        ..Config::default()
-    }
-}
 
 /// A client with all of fred's defaults, under which a handshake may take ten seconds.
 fn with_defaults(config: Config) -> Client {
@@ -64,7 +57,7 @@ async fn a_connection_that_stops_forwarding_is_made_anew_whatever_the_clients_se
     for client in [with_defaults, careful] {
         let server = Server::start().await;
         let proxy = Proxy::start(server.port(), Duration::ZERO).await;
-        let store = store(client(through(&proxy)));
+        let store = store(client(centralized(proxy.port())));
         let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
         traffic.is_decided().await;
         assert_eq!(proxy.accepted(), 1);
@@ -88,7 +81,7 @@ async fn a_connection_that_stops_forwarding_is_made_anew_whatever_the_clients_se
 async fn one_missed_deadline_is_enough_where_requests_are_rare() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.port(), Duration::ZERO).await;
-    let limiter = RateLimiter::new(plenty(), store(with_defaults(through(&proxy))));
+    let limiter = RateLimiter::new(plenty(), store(with_defaults(centralized(proxy.port()))));
     limiter.check(&7_u32).await.unwrap();
     sleep(Duration::from_secs(2)).await;
     assert_eq!(proxy.accepted(), 1);
@@ -107,7 +100,7 @@ async fn one_missed_deadline_is_enough_where_requests_are_rare() {
 async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
     let server = Server::start().await;
     let proxy = Proxy::start(server.port(), Duration::ZERO).await;
-    let pool = Pool::new(through(&proxy), None, None, None, 4).unwrap();
+    let pool = Pool::new(centralized(proxy.port()), None, None, None, 4).unwrap();
     let store = store(pool);
     let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
     until("four connections", async || {
@@ -249,7 +242,7 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
                 .max_unanswered(usize::MAX)
                 .build()
         };
-        let held = store(through(&proxy), 50);
+        let held = store(centralized(proxy.port()), 50);
         let direct = RateLimiter::new(logs.clone(), store(server.config(), 10_000));
         let limiter = RateLimiter::new(logs.clone(), held.clone());
         until("a connection", async || limiter.peek(&7_u32).await.ok()).await;

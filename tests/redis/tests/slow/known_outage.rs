@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use fred::types::{
-    Builder,
-    config::{Config, ServerConfig},
-};
+use fred::types::Builder;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -22,7 +19,7 @@ use tollgate::{
     algorithm::{FixedWindow, Gcra, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Monitor, Proxy, Server, Told, until};
+use tollgate_redis_tests::{Monitor, Proxy, Server, Told, centralized, until};
 
 use crate::events::{beginning, listen, told_of};
 
@@ -114,11 +111,8 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let server = Server::start().await;
     // There and back it takes longer than the deadline.
     let proxy = Proxy::start(server.port(), DEADLINE * 3 / 5).await;
-    let config = Config {
-        server: ServerConfig::new_centralized("127.0.0.1", proxy.port()),
-        ..Config::default()
-    };
-    let store = store(Builder::from_config(config).build().unwrap());
+    let client = Builder::from_config(centralized(proxy.port())).build();
+    let store = store(client.unwrap());
     let limiter = RateLimiter::new(plenty(), store.clone());
     until("the first second", async || {
         let error = limiter.check(&7_u32).await.unwrap_err();

@@ -11,14 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use fred::{
-    clients::Client,
-    interfaces::ClientLike,
-    types::{
-        Builder,
-        config::{Config, ReconnectPolicy, ServerConfig},
-    },
-};
+use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use http::{Request, Response, StatusCode};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -32,22 +25,20 @@ use tollgate::{
     key::from_fn,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Server, far_away};
+use tollgate_redis_tests::{Server, centralized, far_away};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
+
+use crate::traffic::unconnected;
 
 /// So many callers come at once, each again and again.
 const CALLERS: u32 = 300;
 
-fn client(port: u16, user: &str, password: &str) -> Client {
-    let config = Config {
-        server: ServerConfig::new_centralized("127.0.0.1", port),
-        username: Some(user.to_owned()),
+fn client(port: u16, password: &str) -> Client {
+    unconnected(Config {
+        username: Some("app".to_owned()),
         password: Some(password.to_owned()),
-        ..Config::default()
-    };
-    let policy = ReconnectPolicy::new_constant(0, 50);
-    let mut builder = Builder::from_config(config);
-    builder.set_policy(policy).build().unwrap()
+        ..centralized(port)
+    })
 }
 
 async fn user(server: &Server, rights: &[&str]) {
@@ -129,7 +120,7 @@ async fn without(right: &str) {
     user(&server, &["+@all", right]).await;
     for (each_way, deadline) in DISTANCES {
         let port = far_away(server.port(), Duration::from_millis(each_way)).await;
-        let client = client(port, "app", "word");
+        let client = client(port, "word");
         client.init().await.unwrap();
         let store = RedisStore::builder(client)
             .deadline(Duration::from_millis(deadline))
@@ -163,7 +154,7 @@ async fn nobody_passes_with_a_wrong_password() {
     user(&server, &["+@all"]).await;
     for (each_way, deadline) in DISTANCES {
         let port = far_away(server.port(), Duration::from_millis(each_way)).await;
-        let client = client(port, "app", "another word");
+        let client = client(port, "another word");
         client.init().await.unwrap_err();
         let store = RedisStore::builder(client)
             .deadline(Duration::from_millis(deadline))
@@ -178,7 +169,7 @@ async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_
     let server = Server::start().await;
     user(&server, &["+@all"]).await;
     let port = far_away(server.port(), Duration::from_millis(40)).await;
-    let client = client(port, "app", "word");
+    let client = client(port, "word");
     client.init().await.unwrap();
     let store = RedisStore::builder(client)
         .deadline(Duration::from_millis(1_000))
@@ -246,7 +237,7 @@ async fn forgetful(server: &Server) -> u16 {
 async fn a_server_that_forgets_the_script_as_soon_as_it_is_loaded_lets_nobody_through() {
     let server = Server::start().await;
     user(&server, &["+@all"]).await;
-    let client = client(forgetful(&server).await, "app", "word");
+    let client = client(forgetful(&server).await, "word");
     client.init().await.unwrap();
     let store = RedisStore::builder(client)
         .deadline(Duration::from_secs(5))

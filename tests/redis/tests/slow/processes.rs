@@ -68,9 +68,8 @@ async fn one_of_many_processes() {
         .deadline(Duration::from_secs(30))
         .build();
     for subject in every_algorithm(&NUMBERS) {
-        let bucket = &*subject.bucket;
         let tasks = (0..TASKS).map(|_| {
-            let limiter = bucket.limiter_over(store.clone(), "bob".to_owned(), bucket);
+            let limiter = subject.bucket.limiter_over(store.clone(), "bob".to_owned());
             tokio::spawn(async move {
                 let mut admitted = 0;
                 for _ in 0..CHECKS_OF_EACH {

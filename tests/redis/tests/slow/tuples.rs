@@ -1,7 +1,7 @@
 //! Tuples of every size, nested ones and many logs together, decide over Redis as they do in
 //! memory.
 
-use std::time::Duration;
+use std::{slice::from_ref, time::Duration};
 
 use tollgate::{
     Quota,
@@ -9,14 +9,11 @@ use tollgate::{
         FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
-    clock::ManualClock,
 };
 use tollgate_properties::{
-    history::any_history,
-    model::sliding_log,
-    subject::{Subject, instant},
+    alike::Story, history::any_history, model::sliding_log, subject::Subject,
 };
-use tollgate_redis_tests::{Redis, the_decisions_are_the_rules};
+use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
 
 fn quota(units: u64) -> Quota {
     Quota::new(units, Duration::from_micros(40 + units))
@@ -95,9 +92,7 @@ fn every_decision_of_a_tuple_is_the_pure_rules() {
     let redis = Redis::start();
     redis.for_all(180, any_history, |history| {
         tuples().iter().try_for_each(|subject| {
-            let clock = ManualClock::at(instant(history.start));
-            let limiter = redis.limiter(&*subject.bucket, clock.clone());
-            the_decisions_are_the_rules(subject, &history, &*limiter, &clock)
+            redis_decides_as_the_rule(&redis, from_ref(subject), &Story::of(&history))
         })
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);

@@ -1,0 +1,31 @@
+//! One key over the server, whose decisions are the pure rule's.
+
+use proptest::test_runner::{TestCaseError, TestCaseResult};
+use tollgate::clock::ManualClock;
+use tollgate_properties::{
+    alike::{Story, decides_as_the_rule},
+    subject::{Subject, instant},
+};
+
+use crate::store::Redis;
+
+/// Every decision of these plans in Redis, over one key, is that of the pure rule in every field.
+///
+/// # Errors
+///
+/// One is not.
+pub fn redis_decides_as_the_rule(
+    redis: &Redis,
+    plans: &[Subject],
+    story: &Story<'_>,
+) -> TestCaseResult {
+    let clock = ManualClock::at(instant(story.history.start));
+    let (store, key) = (redis.pooled_store(clock.clone()), redis.new_key());
+    let over = |plan: &Subject| plan.bucket.limiter_over(store.store(), key.clone());
+    let over_redis: Vec<_> = plans.iter().map(over).collect();
+    decides_as_the_rule(plans, story, &mut |plan, call, now, _| {
+        clock.set(instant(now));
+        let answer = redis.wait(over_redis[plan].ask(call));
+        answer.map_err(|error| TestCaseError::fail(format!("{call:?}: {error:?}")))
+    })
+}
