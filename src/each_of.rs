@@ -22,7 +22,7 @@ use crate::{
 ///   extractor that *rejects* a request without a key rejects it here too.
 /// - **Buckets**: each position has its own, even if two have the same policy: an account `7` and a
 ///   tenant `7` never mix.
-/// - **Decision**: [`policies`](Decision::policies) has the policies of the present keys, in order.
+/// - **Decision**: [`policies`](crate::Decision::policies) has those of the present keys, in order.
 ///   The wait is the longest of theirs, and `remaining` the least.
 /// - **Cost**: each key is charged the cost of the request.
 /// - **[`LocalStore`](crate::store::LocalStore)**: one lock per key, taken in the order of the
