@@ -71,7 +71,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
     /// The decision about the request: what all policies that are not in shadow
     /// [decided](Self::describe), together.
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
-        let mut policies = Vec::new();
+        let mut policies = Vec::with_capacity(2);
         self.describe(snapshot, &mut |policy| policies.push(policy));
         Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
     }

@@ -197,7 +197,8 @@ end
 --          start, end, held of the earlier generation and of the later one: when it began, when it
 --                      ends, and the units that it holds
 -- Returns  the units that are charged, and the generations
-local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end, l_held)
+local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end,
+  l_held)
   if at_most == 0 or cost == 0 and op <= LOOK then
     -- Nothing is held.
   elseif op == SETTLE then
