@@ -20,7 +20,7 @@ local op, callers, cost_1, units_1, slot_1, span_1, at_most_1,
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
 --          that does not hold a byte 4, and nothing of a list
 --          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
---          a list, of each limit its time and the bytes of its value; the values, as they are stored
+--          a list, of each limit its time and the bytes of its value; the values as they are stored
 --          a value has a tail and this script does not hold: a byte 2; the one that holds is for
 --          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
