@@ -199,7 +199,7 @@ impl Caller {
 
         let said = self.change(&text.replace("3/h", "3/fortnight")).await?;
         assert!(
-            said.contains("at line 59") && said.contains("rule 8: `quota`"),
+            said.contains("at line 59") && said.contains("`quota`: \"3/fortnight\""),
             "{said}"
         );
         assert_eq!(self.call(1, "GET /api/users", "ann").await?, [429]);
