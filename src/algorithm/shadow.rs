@@ -79,17 +79,6 @@ pub struct ShadowSnapshot<S> {
     pub(crate) would_refuse: bool,
 }
 
-impl<S> ShadowSnapshot<S> {
-    /// The snapshot where it would not have refused.
-    #[inline]
-    pub(crate) fn of_charged(snapshot: S) -> Self {
-        Self {
-            snapshot,
-            would_refuse: false,
-        }
-    }
-}
-
 /// Nobody waits for it.
 impl<A: KeyLimit> Limit for Shadow<A> {
     type Snapshot = ShadowSnapshot<A::Snapshot>;

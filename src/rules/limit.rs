@@ -196,7 +196,13 @@ impl KeyLimit for RuleLimit {
             Kept(state) => rule.step(state, cost, now),
             other => (false, self.status(other, cost, false, now)),
         });
-        (admitted, ShadowSnapshot::of_charged(snapshot))
+        (
+            admitted,
+            ShadowSnapshot {
+                snapshot,
+                would_refuse: false,
+            },
+        )
     }
 
     fn end(

@@ -56,6 +56,9 @@ impl RedisLimit<RuleKey> for RuleLimits {
 fn read(limit: &RuleLimit, reply: &mut ScriptReply) -> Option<ShadowSnapshot<LazyStatus>> {
     with_algorithm!(&limit.algorithm, |rule| match limit.in_shadow {
         true => Shadow::new(rule.clone()).read(reply),
-        false => rule.read(reply).map(ShadowSnapshot::of_charged),
+        false => rule.read(reply).map(|snapshot| ShadowSnapshot {
+            snapshot,
+            would_refuse: false
+        }),
     })
 }
