@@ -31,9 +31,9 @@ type Bound = (
 );
 
 const BOUNDS: [Bound; 3] = [
-    ("combined", combined, &["--no-what-if"], 7_800),
-    ("combined, what if", combined, &[], 13_600),
-    ("json", json, &["--no-what-if"], 12_500),
+    ("combined", combined, &["--no-what-if"], 8_400),
+    ("combined, what if", combined, &[], 14_900),
+    ("json", json, &["--no-what-if"], 13_000),
 ];
 
 fn main() -> ExitCode {
