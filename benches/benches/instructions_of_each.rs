@@ -42,9 +42,9 @@ const EITHER: &str = "token bucket, either store";
 fn at_most(algorithm: &str) -> f64 {
     match algorithm {
         // Each key is as good as fresh at its next visit, so that it leaves and comes back.
-        "min interval" => 1.94,
+        "min interval" => 1.86,
         // A log works its status out at once.
-        "sliding log" | "sliding log per request" => 1.25,
+        "sliding log" | "sliding log per request" => 1.22,
         "sliding buckets" | "strict buckets" => 0.92,
         "fixed window" | "window from first request" => 0.64,
         "sliding window" => 0.76,
