@@ -31,6 +31,6 @@
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
 local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local time = callers < 0 and call('TIME')
-local now = time and time[1] * 1000000 + time[2] or callers
-local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false

@@ -1,4 +1,4 @@
-local op, callers, cost_1, interval_1 = struct.unpack('<dddd', ARGV[1])
+local op, now, cost_1, interval_1 = struct.unpack('<dddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
@@ -32,9 +32,9 @@ local op, callers, cost_1, interval_1 = struct.unpack('<dddd', ARGV[1])
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
 local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local time = callers < 0 and call('TIME')
-local now = time and time[1] * 1000000 + time[2] or callers
-local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false
 
 -- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in
 -- Rust.
@@ -79,15 +79,15 @@ fits_1, ends_1, free_at_1 =
 if not must and (op == LOOK or not fits_1) then
   return pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1, #stored_1) .. stored_1
 end
-local lasts_1
-if ends_1 >= key_expires_at_1 or callers >= 0 then
+local ttl_ms_1
+if ends_1 >= key_expires_at_1 or not servers_time then
   local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
-  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+  ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
 local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, free_at_1)
-if lasts_1 then
-  call('SET', KEYS[1], value_1, 'PX', lasts_1)
+if ttl_ms_1 then
+  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end

@@ -1,4 +1,4 @@
-local op, callers, cost_1, units_1, slot_1, span_1, at_most_1,
+local op, now, cost_1, units_1, slot_1, span_1, at_most_1,
   matters_for_1 = struct.unpack('<dddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
@@ -33,9 +33,9 @@ local op, callers, cost_1, units_1, slot_1, span_1, at_most_1,
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
 local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local time = callers < 0 and call('TIME')
-local now = time and time[1] * 1000000 + time[2] or callers
-local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false
 
 -- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
 -- SlidingBuckets. `log.rs` says the same in Rust.
@@ -310,20 +310,20 @@ if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + matters_for_1 end
 _, counted_1, room_after_1, fresh_after_1, cost_after_1 =
   log_ask(now_1, 0, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1,
     total_1, first_slot_1, first_total_1, last_slot_1)
-local lasts_1
-if ends_1 >= key_expires_at_1 or callers >= 0 or has_new_list then
+local ttl_ms_1
+if ends_1 >= key_expires_at_1 or not servers_time or has_new_list then
   local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
-  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+  ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
 local value_1 = earlier_held_1 + later_held_1 > 0 and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1,
   now_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1,
   earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1) or pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, expired_1,
   total_1, first_slot_1, first_total_1, last_slot_1)
-if lasts_1 then
-  call('SET', KEYS[1], value_1, 'PX', lasts_1)
-  call('PEXPIRE', KEYS[2], lasts_1)
+if ttl_ms_1 then
+  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
+  call('PEXPIRE', KEYS[2], ttl_ms_1)
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end

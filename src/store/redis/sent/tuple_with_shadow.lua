@@ -1,4 +1,4 @@
-local op, callers, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2,
+local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, period_2,
   opens_at_first_2 = struct.unpack('<ddddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
@@ -33,9 +33,9 @@ local op, callers, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, 
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
 local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local time = callers < 0 and call('TIME')
-local now = time and time[1] * 1000000 + time[2] or callers
-local must, shortest, has_new_list, mark, _ = op > LOOK, time and 1 or 60000, false, nil, nil
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false
 
 -- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
 -- in Rust.
@@ -133,16 +133,16 @@ if not must and (op == LOOK or not fits_1) then
     #stored_1) .. stored_1
 end
 local until_1 = math.max(ends_1, ends_2)
-local lasts_1
-if until_1 >= key_expires_at_1 or callers >= 0 then
+local ttl_ms_1
+if until_1 >= key_expires_at_1 or not servers_time then
   local expiry = math.min(until_1 + math.ceil((until_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
-  lasts_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), shortest)
+  ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
 local value_1 = pack('<BI7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1,
   start_2, used_2)
-if lasts_1 then
-  call('SET', KEYS[1], value_1, 'PX', lasts_1)
+if ttl_ms_1 then
+  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end
