@@ -13,7 +13,7 @@ use crate::{
     hold::{EndsWhen, Hold},
     key::{Key, Rejection},
     keyed::KeysFor,
-    observe::{Event, Observe, Outcome},
+    observe::{Event, EventKey, Observe, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
     store_error::OnStoreError,
@@ -370,7 +370,7 @@ impl<Choice, K> StoreQuery<Choice, K> {
     pub(super) fn event(&self, outcome: Outcome) -> Event<'_, K> {
         Event {
             cost: self.cost,
-            key: Some(&self.key),
+            key: Some(EventKey::OfRequest(&self.key)),
             passes: false,
             store_time: self.started.map(|started| started.elapsed()),
             ..Event::uncounted(outcome)

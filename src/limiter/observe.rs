@@ -1,12 +1,12 @@
 //! What the observer of a limiter is told.
 
-use std::time::Duration;
+use std::{cell::LazyCell, time::Duration};
 
 use crate::{
     algorithm::Limit,
     error::StoreError,
     key::Key,
-    observe::{Event, Observe, Outcome},
+    observe::{Event, EventKey, Observe, Outcome},
     store::{AsKey, Verdict},
 };
 
@@ -89,7 +89,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
         let decided = verdict.map(|verdict| (limit, Ok(&verdict.snapshot)));
         self.observer.observe(&Event {
             cost,
-            key: Some(&key.to_owned()),
+            key: Some(EventKey::OfCall(&LazyCell::new(|| key.to_owned()))),
             decided: decided.as_ref().map(|decided| decided as _),
             error: answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),

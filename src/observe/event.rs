@@ -1,6 +1,6 @@
 //! The event of one request, or of one call of a limiter, as an observer sees it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
     algorithm::Limit,
@@ -112,6 +112,14 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
     }
 }
 
+/// The key that the store was asked about.
+#[derive(Clone, Copy)]
+pub(crate) enum EventKey<'a, K> {
+    OfRequest(&'a K),
+    /// Borrowed by a limiter's caller: it is copied when it is first read.
+    OfCall(&'a dyn Deref<Target = K>),
+}
+
 /// The outcome of one request, or of one call of a limiter, for an [`Observe`](super::Observe).
 ///
 /// `K` is the type of the keys: that of [`PeerIp`](crate::key::PeerIp) is an `IpAddr`, that of an
@@ -122,7 +130,7 @@ pub struct Event<'a, K> {
     pub(crate) outcome: Outcome,
     pub(crate) cost: u32,
     /// `None` if no store was asked.
-    pub(crate) key: Option<&'a K>,
+    pub(crate) key: Option<EventKey<'a, K>>,
     /// `None` if nothing was decided.
     pub(crate) decided: Option<&'a dyn Decided>,
     pub(crate) error: Option<&'a StoreError>,
@@ -171,7 +179,10 @@ impl<'a, K> Event<'a, K> {
     ///
     /// For a limiter's call this is a copy, made at the first call of this method.
     pub fn key(&self) -> Option<&'a K> {
-        self.key
+        Some(match *self.key.as_ref()? {
+            EventKey::OfRequest(key) => key,
+            EventKey::OfCall(key) => key,
+        })
     }
 
     /// The decision, with each policy: what is left, the wait of a refused request, the delay of an

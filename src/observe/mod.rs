@@ -102,6 +102,7 @@ mod trace;
 #[cfg(feature = "metrics")]
 mod usage;
 
+pub(crate) use self::event::EventKey;
 #[cfg(any(feature = "local", feature = "redis"))]
 pub use self::trace::Trace;
 pub use self::{

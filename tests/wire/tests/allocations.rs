@@ -18,11 +18,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
 use tollgate::{
-    EachOf, KeysFor, Options, Quota, RateLimitLayer, Timestamp,
+    EachOf, KeysFor, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
     choice::{Choose, Reloadable, by_request},
     clock::ManualClock,
     key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
+    observe::Event,
     response::{Fields, Grpc, Http},
     store::{LocalStore, Store, local::LocalBuckets},
 };
@@ -244,6 +245,24 @@ fn several_keys_are_decided_about_without_an_allocation() {
     assert_eq!(most_of_choice(each.clone(), absent), 0);
     let chosen = by_request(move |_: &Request<()>| each.clone());
     assert_eq!(most_of_choice(chosen, keys()), 0);
+}
+
+#[test]
+fn an_observer_that_does_not_read_the_key_of_a_limiter_s_call_allocates_nothing() {
+    let seen = std::cell::Cell::new(0);
+    let allocated = |reads: bool| {
+        let limiter = RateLimiter::new(Gcra::new(ten()), LocalStore::new());
+        let limiter = limiter.observe(|event: &Event<'_, String>| {
+            let key = if reads { event.key() } else { None };
+            seen.set(seen.get() + key.map_or(1, String::len));
+        });
+        assert!(limiter.check("bob").now().is_admitted());
+        let before = CALLS.get();
+        assert!(limiter.check("bob").now().is_admitted());
+        CALLS.get() - before
+    };
+    assert_eq!([false, true].map(allocated), [0, 1]);
+    assert_eq!(seen.get(), 8);
 }
 
 /// One for the values, and two for the first entries of a map of header fields.
