@@ -10,7 +10,7 @@ use crate::algorithm::{
     every_rule,
 };
 
-use super::value::Value;
+use super::value::{Distinct, Value};
 
 /// One of the algorithms that a map may be of.
 pub(super) struct Choice<A> {
@@ -77,7 +77,7 @@ pub(super) fn read<'de, A, D: Deserializer<'de>>(
     deserializer: D,
     choices: &[Choice<A>],
 ) -> Result<(A, Given), D::Error> {
-    let map = Map::deserialize(deserializer)?;
+    let Distinct(map) = Distinct::deserialize(deserializer)?;
     let choice = choose(choices, &map);
     choice
         .and_then(|choice| choice.build(map))

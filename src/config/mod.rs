@@ -28,7 +28,10 @@ mod quota;
 mod value;
 
 #[cfg(feature = "rules")]
-pub(crate) use self::any::{AnyAlgorithm, AnyState, NamedAlgorithm, with_algorithm};
+pub(crate) use self::{
+    any::{AnyAlgorithm, AnyState, NamedAlgorithm, with_algorithm},
+    value::Distinct,
+};
 
 #[cfg(all(test, feature = "rules"))]
 mod tests;

@@ -1,6 +1,6 @@
 //! What stands in a file of rules.
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData};
 
 use serde::{
     Deserialize,
@@ -10,7 +10,7 @@ use serde::{
     },
 };
 
-use crate::config::NamedAlgorithm;
+use crate::config::{Distinct, NamedAlgorithm};
 
 use super::key_source::OnMissing;
 
@@ -100,7 +100,7 @@ struct KeyFields {
 struct PlansFields {
     by: PlanFields,
     /// For each plan, by its value.
-    limits: BTreeMap<String, Each<NamedAlgorithm>>,
+    limits: Distinct<Each<NamedAlgorithm>>,
 }
 
 #[derive(Deserialize)]

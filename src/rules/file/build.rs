@@ -84,7 +84,7 @@ impl Builder<'_> {
         if let Some(given) = given.plans {
             let by = self.source("by", given.by.header, given.by.extension)?;
             let mut limits = HashMap::new();
-            for (plan, own) in given.limits {
+            for (plan, own) in given.limits.0 {
                 let own = self.add_limits(own, (rule, name), in_shadow);
                 let own = own.map_err(|why| format!("plan `{plan}`: {why}"))?;
                 limits.insert(plan.into(), own);

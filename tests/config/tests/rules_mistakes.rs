@@ -152,14 +152,28 @@ rules:
     }
     assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
 
-    let json = r#"{"rules":[{"name":"a","name":"b"}]}"#;
-    let error = rules
-        .replace(&mut serde_json::Deserializer::from_str(json))
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "duplicate field `name` at line 1 column 28"
-    );
+    let limit = r#"{"algorithm":"gcra","quota":"1/s"}"#;
+    let plans = format!(r#"{{"by":{{"header":"plan"}},"limits":{{"a":{limit},"a":{limit}}}}}"#);
+    for (rule, message) in [
+        (
+            r#""name":"a","name":"b""#.to_owned(),
+            "duplicate field `name`",
+        ),
+        (
+            r#""name":"a","key":"everyone","limit":{"quota":"1/s","quota":"9/s"}"#.to_owned(),
+            "duplicate field `quota`",
+        ),
+        (
+            format!(r#""name":"a","key":"everyone","limit":{limit},"plans":{plans}"#),
+            "duplicate field `a`",
+        ),
+    ] {
+        let json = format!(r#"{{"rules":[{{{rule}}}]}}"#);
+        let error = rules
+            .replace(&mut serde_json::Deserializer::from_str(&json))
+            .unwrap_err();
+        assert!(error.to_string().starts_with(message), "{error}");
+    }
 }
 
 /// What these rules answer to a `GET` of each of these paths, in turn.
