@@ -1,11 +1,11 @@
 //! What `TokenBucket`, `LeakyBucket` and `Gcra` have in common: they are three doors to one rule.
 
-/// Makes one of them a door: its name, what it is, and the setter of its room with what that is.
+/// Makes one of them a door: its name, what it is, and the setter of its burst with what that is.
 /// (One function cannot be a method of several types.)
 macro_rules! door {
-    ($door:ident, $name:literal, $is:literal, $room:ident, $try_room:ident, $room_is:literal) => {
+    ($door:ident, $name:literal, $is:literal, $burst:ident, $try_burst:ident, $burst_is:literal) => {
         $crate::algorithm::setters::setters!(additive $door, 0.policy);
-        $crate::algorithm::door::room!($door, $room, $try_room, $room_is);
+        $crate::algorithm::door::burst!($door, $burst, $try_burst, $burst_is);
 
         impl $crate::algorithm::same_rule::SameRule for $door {
             type Rule = $crate::algorithm::debt_bucket::DebtBucket;
@@ -75,13 +75,13 @@ macro_rules! door {
             const NAME: &'static str = $name;
 
             fn fields() -> Vec<$crate::algorithm::described::Field> {
-                use $crate::algorithm::described::{QUOTA, room};
-                vec![QUOTA, room(stringify!($room))]
+                use $crate::algorithm::described::{QUOTA, burst};
+                vec![QUOTA, burst(stringify!($burst))]
             }
 
             fn build(given: &$crate::algorithm::described::Given) -> Result<Self, String> {
                 let rule = given.make("quota", Self::try_new)?;
-                let rule = given.set(rule, stringify!($room), Self::$try_room)?;
+                let rule = given.set(rule, stringify!($burst), Self::$try_burst)?;
                 given.name(rule, Self::try_named)
             }
         }
@@ -89,19 +89,19 @@ macro_rules! door {
 }
 pub(super) use door;
 
-/// Adds the setters of its room to a bucket.
-macro_rules! room {
-    ($bucket:ident, $room:ident, $try_room:ident, $is:literal) => {
+/// Adds the setters of its burst, under this name, to a bucket.
+macro_rules! burst {
+    ($bucket:ident, $burst:ident, $try_burst:ident, $is:literal) => {
         impl $bucket {
             #[doc = $is]
             ///
             /// # Panics
             ///
-            #[doc = concat!("Where `", stringify!($try_room), "` fails, with its error as the message.")]
+            #[doc = concat!("Where `", stringify!($try_burst), "` fails, with its error as the message.")]
             #[must_use]
             #[track_caller]
-            pub fn $room(self, units: u64) -> Self {
-                self.$try_room(units)
+            pub fn $burst(self, units: u64) -> Self {
+                self.$try_burst(units)
                     .unwrap_or_else(|error| panic!("{error}"))
             }
 
@@ -110,10 +110,10 @@ macro_rules! room {
             /// # Errors
             ///
             /// It is so large that no tick can count it exactly.
-            pub fn $try_room(self, units: u64) -> Result<Self, $crate::error::ConfigError> {
+            pub fn $try_burst(self, units: u64) -> Result<Self, $crate::error::ConfigError> {
                 self.0.with_burst(units).map(Self)
             }
         }
     };
 }
-pub(super) use room;
+pub(super) use burst;

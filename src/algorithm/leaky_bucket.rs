@@ -4,7 +4,7 @@
 use super::{
     debt_bucket::DebtBucket,
     described::{Described, Field, Given},
-    door::{door, room},
+    door::{burst, door},
     same_rule::SameRule,
     setters::setters,
 };
@@ -122,7 +122,7 @@ impl LeakyBucket {
 #[derive(Debug, Clone)]
 pub struct LeakyBucketQueue(DebtBucket);
 
-room!(
+burst!(
     LeakyBucketQueue,
     capacity,
     try_capacity,
