@@ -83,11 +83,10 @@ impl Decision {
     /// # Panics
     ///
     /// If there is none.
-    pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
+    pub fn of_all(mut policies: Vec<PolicyDecision>) -> Self {
         assert!(!policies.is_empty(), "at least one policy");
-        // Once, instead of at each read.
-        let policies = policies.into_iter().map(PolicyDecision::resolved);
-        Self(Policies::Several(policies.collect()))
+        policies.iter_mut().for_each(PolicyDecision::resolve);
+        Self(Policies::Several(policies.into()))
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
@@ -111,7 +110,7 @@ impl Decision {
     #[inline]
     pub(crate) fn resolve(&mut self) {
         if let Policies::One(policy) = &mut self.0 {
-            *policy = policy.clone().resolved();
+            policy.resolve();
         }
     }
 

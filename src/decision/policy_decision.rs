@@ -61,12 +61,10 @@ impl PolicyDecision {
         Self { status, ..self }
     }
 
-    /// The same with its status resolved once, instead of at each read.
+    /// Works its status out once, instead of at each read.
     #[inline]
-    #[must_use]
-    pub(crate) fn resolved(self) -> Self {
-        let status = self.status();
-        self.with_status(status)
+    pub(super) fn resolve(&mut self) {
+        self.status = LazyStatus::Known(self.status());
     }
 
     /// The same of a policy that counts this.
