@@ -38,6 +38,13 @@ impl PolicyId {
         )
     }
 
+    /// The id of a policy of this kind.
+    #[cfg(feature = "rules")]
+    #[inline]
+    pub(crate) const fn and_number(self, number: u64) -> Self {
+        self.and(Self(number))
+    }
+
     /// The id as a number, which is the same in every process.
     #[inline]
     pub const fn as_u64(self) -> u64 {

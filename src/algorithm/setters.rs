@@ -67,7 +67,7 @@ macro_rules! named {
             /// [`Shadow`](crate::algorithm::Shadow).
             #[must_use]
             pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow(self)
+                $crate::algorithm::Shadow::of(self)
             }
         }
     };

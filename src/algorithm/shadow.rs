@@ -1,5 +1,7 @@
 //! A limit that is rehearsed: it decides and counts, and never refuses.
 
+use std::time::Duration;
+
 use crate::{
     algorithm::{
         Additive, Algorithm, Ending, KeyLimit, Limit, Policy, PolicyId, Script, ScriptReply,
@@ -62,7 +64,11 @@ use crate::{
 /// # assert_eq!(told, [("hourly".to_owned(), 2, false), ("hourly".to_owned(), 2, true)]);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Shadow<A>(pub(crate) A);
+pub struct Shadow<A> {
+    pub(crate) limit: A,
+    /// Only a limit of [rules](crate::rules) may not be: a file says whether it is.
+    pub(crate) in_shadow: bool,
+}
 
 /// The state of a limit in shadow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,18 +94,29 @@ impl<A: KeyLimit> Limit for Shadow<A> {
     const IN_FLIGHT: bool = A::IN_FLIGHT;
 
     fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.0.each_policy(tell);
+        self.limit.each_policy(tell);
     }
 
     #[inline]
     fn policy_id(&self) -> PolicyId {
-        self.0.policy_id()
+        self.limit.policy_id()
     }
 
     fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.0.describe(&snapshot.snapshot, &mut |policy| {
-            tell(policy.of_shadow(snapshot.would_refuse));
+        self.limit.describe(&snapshot.snapshot, &mut |policy| {
+            tell(match self.in_shadow {
+                true => policy.of_shadow(snapshot.would_refuse),
+                false => policy,
+            });
         });
+    }
+
+    #[inline]
+    fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
+        match self.in_shadow {
+            true => Duration::ZERO,
+            false => self.limit.delay_of(&snapshot.snapshot),
+        }
     }
 }
 
@@ -108,25 +125,25 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
 
     /// Every cost.
     #[inline]
-    fn judge(&self, _state: &Self::State, _cost: u32, _now: Timestamp) -> bool {
-        true
+    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
+        self.in_shadow || self.limit.judge(&state.state, cost, now)
     }
 
     /// Charges what the algorithm inside admits.
     #[inline]
     fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        state.would_refuse = !self.0.judge(&state.state, cost, now);
+        state.would_refuse = self.in_shadow && !self.limit.judge(&state.state, cost, now);
         if !state.would_refuse {
-            self.0.charge(&mut state.state, cost, now);
+            self.limit.charge(&mut state.state, cost, now);
         }
     }
 
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.0.debit(&mut state.state, units, now);
+        self.limit.debit(&mut state.state, units, now);
     }
 
     fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-        !admission.would_refuse && self.0.holds(&state.state, &admission.snapshot)
+        !admission.would_refuse && self.limit.holds(&state.state, &admission.snapshot)
     }
 
     /// An admission that would have been refused holds nothing, and is charged nothing now.
@@ -139,23 +156,23 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     ) {
         if !admission.would_refuse {
             let admission = &admission.snapshot;
-            self.0.end(&mut state.state, admission, ending, now);
+            self.limit.end(&mut state.state, admission, ending, now);
         }
     }
 
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.0.refund(&mut state.state, cost, now);
+        self.limit.refund(&mut state.state, cost, now);
     }
 
     #[inline]
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.0.is_fresh(&state.state, now)
+        self.limit.is_fresh(&state.state, now)
     }
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Self::State {
         ShadowState {
-            state: self.0.fresh(at),
+            state: self.limit.fresh(at),
             would_refuse: false,
         }
     }
@@ -163,7 +180,7 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     #[inline]
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
         ShadowState {
-            state: self.0.inherit(&shared.state, now),
+            state: self.limit.inherit(&shared.state, now),
             would_refuse: false,
         }
     }
@@ -178,11 +195,34 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
         now: Timestamp,
     ) -> Self::Snapshot {
         let would_refuse = admitted && cost > 0 && state.would_refuse;
-        let charged = if admitted && !would_refuse { cost } else { 0 };
+        let is_charged = admitted && !would_refuse;
+        let (cost, admitted) = match self.in_shadow {
+            true => (if is_charged { cost } else { 0 }, true),
+            false => (cost, admitted),
+        };
         ShadowSnapshot {
-            snapshot: self.0.snapshot(&state.state, charged, true, now),
+            snapshot: self.limit.snapshot(&state.state, cost, admitted, now),
             would_refuse,
         }
+    }
+
+    #[inline]
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        if self.in_shadow {
+            if cost > 0 {
+                self.charge(state, cost, now);
+            }
+            return (true, self.snapshot(state, cost, true, now));
+        }
+        let (admitted, snapshot) = self.limit.step(&mut state.state, cost, now);
+        let would_refuse = false;
+        (
+            admitted,
+            ShadowSnapshot {
+                snapshot,
+                would_refuse,
+            },
+        )
     }
 }
 
@@ -199,28 +239,28 @@ impl<A: Scripted> Scripted for Shadow<A> {
     }
 
     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.0.parameters(tell);
+        self.limit.parameters(tell);
     }
 
     fn holding(&self, tell: &mut dyn FnMut(u64)) {
-        self.0.holding(tell);
+        self.limit.holding(tell);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
         Some(ShadowState {
-            state: self.0.state(at, numbers)?,
+            state: self.limit.state(at, numbers)?,
             would_refuse: false,
         })
     }
 
     fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        self.0.numbers(&state.state, at, tell);
+        self.limit.numbers(&state.state, at, tell);
     }
 
     /// Whether it was charged, then the numbers of the algorithm.
     fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
         tell(u64::from(!admission.would_refuse));
-        self.0.admission(&admission.snapshot, tell);
+        self.limit.admission(&admission.snapshot, tell);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
@@ -233,7 +273,7 @@ impl<A: Scripted> Scripted for Shadow<A> {
             ..member
         };
         Some(ShadowSnapshot {
-            snapshot: self.0.read(&mut vec![own].into_iter())?,
+            snapshot: self.limit.read(&mut vec![own].into_iter())?,
             would_refuse,
         })
     }
@@ -253,7 +293,7 @@ impl<A: Algorithm> Shadow<A> {
     /// let _ = Shadow::new((daily.clone(), daily));
     /// ```
     pub const fn new(algorithm: A) -> Self {
-        Self(algorithm)
+        Self::of(algorithm)
     }
 }
 
@@ -261,6 +301,13 @@ impl<A: Additive> Settled<A> {
     /// Rehearses the limit: it counts, and never refuses. See [`Shadow`].
     #[must_use]
     pub const fn shadow(self) -> Shadow<Self> {
-        Shadow(self)
+        Shadow::of(self)
+    }
+}
+
+impl<A> Shadow<A> {
+    pub(crate) const fn of(limit: A) -> Self {
+        let in_shadow = true;
+        Self { limit, in_shadow }
     }
 }

@@ -65,8 +65,8 @@ where
     }
 
     /// Calls the inner service, for a request that was admitted.
-    // Inlined always: else `admitted` is copied twice, and a layer with fields adds a fourteenth more
-    // (bench `middleware`).
+    // Inlined always: else `admitted` is copied twice, and a layer with fields adds a fourteenth
+    // more (bench `middleware`).
     #[inline(always)]
     pub(super) fn admitted(
         layer: &Arc<Layer>,

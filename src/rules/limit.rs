@@ -4,9 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     algorithm::{
-        Ending, KeyLimit, Limit, Policy, PolicyId,
-        limit::OneKey,
-        shadow::{ShadowSnapshot, ShadowState},
+        Ending, KeyLimit, Limit, Policy, PolicyId, Shadow, limit::OneKey, shadow::ShadowSnapshot,
     },
     clock::Timestamp,
     config::{AnyAlgorithm, AnyState, with_algorithm},
@@ -23,46 +21,107 @@ pub(crate) const MAX_LIMITS: usize = 16;
 pub struct RuleLimits;
 
 /// One limit of a rule: it is enforced, or it is in shadow and keeps the same state.
-#[derive(Debug, Clone)]
-pub(crate) struct RuleLimit {
-    pub(crate) algorithm: AnyAlgorithm,
-    pub(crate) in_shadow: bool,
-    policy: PolicyId,
-}
+pub(crate) type RuleLimit = Shadow<AnyAlgorithm>;
 
 impl RuleLimit {
-    pub(super) fn new(algorithm: AnyAlgorithm, in_shadow: bool) -> Self {
-        // Part of the id: another algorithm has another type of state, so it needs other buckets.
-        let kind = Policy::new("rule", &[algorithm.number()], Duration::ZERO).id();
-        Self {
-            policy: algorithm.policy().id().and(kind),
-            algorithm,
-            in_shadow,
-        }
+    pub(super) fn name(&self) -> &str {
+        self.limit.policy().name()
+    }
+}
+
+// Of a state of another rule, which a store with one table for each policy never has, nothing is
+// left, and nothing fits.
+impl Limit for AnyAlgorithm {
+    type Snapshot = LazyStatus;
+    type Keys = OneKey;
+
+    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
+        tell(self.policy());
+    }
+
+    /// Another algorithm has another type of state, so it needs other buckets.
+    #[inline]
+    fn policy_id(&self) -> PolicyId {
+        self.policy().id().and_number(self.number())
+    }
+
+    fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
+        tell(PolicyDecision::lazy(self.policy(), *snapshot));
     }
 
     #[inline]
-    fn has_room(&self, of: &ShadowState<AnyState>, cost: u32, now: Timestamp) -> bool {
-        with_algorithm!(&self.algorithm, |rule| match &of.state {
+    fn decision_of(&self, snapshot: &LazyStatus) -> Decision {
+        Decision::of_one(PolicyDecision::lazy(self.policy(), *snapshot))
+    }
+
+    #[inline]
+    fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
+        with_algorithm!(self, |rule| rule.delay_of(snapshot))
+    }
+}
+
+impl KeyLimit for AnyAlgorithm {
+    type State = AnyState;
+
+    fn fresh(&self, at: Timestamp) -> AnyState {
+        with_algorithm!(self, |rule| Kept(rule.fresh(at)))
+    }
+
+    #[inline]
+    fn judge(&self, state: &AnyState, cost: u32, now: Timestamp) -> bool {
+        with_algorithm!(self, |rule| match state {
             Kept(state) => rule.judge(state, cost, now),
             _ => false,
         })
     }
 
-    pub(super) fn name(&self) -> &str {
-        self.algorithm.policy().name()
+    fn debit(&self, state: &mut AnyState, units: u64, now: Timestamp) {
+        with_algorithm!(self, |rule| if let Kept(state) = state {
+            rule.debit(state, units, now);
+        });
     }
 
-    fn decided(&self, snapshot: &ShadowSnapshot<LazyStatus>) -> PolicyDecision {
-        PolicyDecision::lazy(self.algorithm.policy(), snapshot.snapshot)
+    fn refund(&self, state: &mut AnyState, cost: u32, now: Timestamp) {
+        with_algorithm!(self, |rule| if let Kept(state) = state {
+            rule.refund(state, cost, now);
+        });
     }
 
     #[inline]
-    fn status(&self, of: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        with_algorithm!(&self.algorithm, |rule| match of {
+    fn is_fresh(&self, state: &AnyState, now: Timestamp) -> bool {
+        with_algorithm!(self, |rule| match state {
+            Kept(state) => rule.is_fresh(state, now),
+            _ => false,
+        })
+    }
+
+    fn inherit(&self, shared: &AnyState, now: Timestamp) -> AnyState {
+        with_algorithm!(self, |rule| match shared {
+            Kept(state) => Kept(rule.inherit(state, now)),
+            _ => Kept(rule.fresh(now)),
+        })
+    }
+
+    #[inline]
+    fn snapshot(&self, state: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+        with_algorithm!(self, |rule| match state {
             Kept(state) => rule.snapshot(state, cost, admitted, now),
             _ => rule.snapshot(&rule.fresh(now), cost, admitted, now),
         })
+    }
+
+    #[inline]
+    fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
+        with_algorithm!(self, |rule| match state {
+            Kept(state) => rule.step(state, cost, now),
+            other => (false, self.snapshot(other, cost, false, now)),
+        })
+    }
+
+    fn end(&self, state: &mut AnyState, admission: &LazyStatus, ending: Ending, now: Timestamp) {
+        with_algorithm!(self, |rule| if let Kept(state) = state {
+            rule.end(state, admission, ending, now);
+        });
     }
 }
 
@@ -74,149 +133,6 @@ impl LimitTable {
     #[inline]
     pub(crate) fn limit(&self, number: u32) -> &RuleLimit {
         &self.0[number as usize]
-    }
-}
-
-impl Limit for RuleLimit {
-    type Snapshot = ShadowSnapshot<LazyStatus>;
-    type Keys = OneKey;
-
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(self.algorithm.policy());
-    }
-
-    #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy
-    }
-
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-        let policy = self.decided(snapshot);
-        tell(match self.in_shadow {
-            true => policy.of_shadow(snapshot.would_refuse),
-            false => policy,
-        });
-    }
-
-    #[inline]
-    fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
-        match self.in_shadow {
-            true => Duration::ZERO,
-            false => with_algorithm!(&self.algorithm, |rule| rule.delay_of(&snapshot.snapshot)),
-        }
-    }
-}
-
-/// A state is always one of the limit's own algorithm, as others have other buckets.
-impl KeyLimit for RuleLimit {
-    type State = ShadowState<AnyState>;
-
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        ShadowState {
-            state: with_algorithm!(&self.algorithm, |rule| Kept(rule.fresh(at))),
-            would_refuse: false,
-        }
-    }
-
-    #[inline]
-    fn judge(&self, of: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.in_shadow || self.has_room(of, cost, now)
-    }
-
-    #[inline]
-    fn charge(&self, of: &mut Self::State, cost: u32, now: Timestamp) {
-        of.would_refuse = self.in_shadow && !self.has_room(of, cost, now);
-        if !of.would_refuse {
-            self.debit(of, cost.into(), now);
-        }
-    }
-
-    fn debit(&self, of: &mut Self::State, units: u64, now: Timestamp) {
-        with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
-            rule.debit(state, units, now);
-        });
-    }
-
-    fn refund(&self, of: &mut Self::State, cost: u32, now: Timestamp) {
-        with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
-            rule.refund(state, cost, now);
-        });
-    }
-
-    #[inline]
-    fn is_fresh(&self, of: &Self::State, now: Timestamp) -> bool {
-        with_algorithm!(&self.algorithm, |rule| match &of.state {
-            Kept(state) => rule.is_fresh(state, now),
-            _ => false,
-        })
-    }
-
-    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
-        let state = with_algorithm!(&self.algorithm, |rule| match &shared.state {
-            Kept(state) => Kept(rule.inherit(state, now)),
-            _ => Kept(rule.fresh(now)),
-        });
-        let would_refuse = false;
-        ShadowState {
-            state,
-            would_refuse,
-        }
-    }
-
-    #[inline]
-    fn snapshot(
-        &self,
-        of: &Self::State,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> Self::Snapshot {
-        let would_refuse = admitted && cost > 0 && of.would_refuse;
-        let is_charged = admitted && !would_refuse;
-        let (cost, admitted) = match self.in_shadow {
-            true => (if is_charged { cost } else { 0 }, true),
-            false => (cost, admitted),
-        };
-        ShadowSnapshot {
-            snapshot: self.status(&of.state, cost, admitted, now),
-            would_refuse,
-        }
-    }
-
-    /// In one piece if it is enforced.
-    #[inline]
-    fn step(&self, of: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        if self.in_shadow {
-            if cost > 0 {
-                self.charge(of, cost, now);
-            }
-            return (true, self.snapshot(of, cost, true, now));
-        }
-        let (admitted, snapshot) = with_algorithm!(&self.algorithm, |rule| match &mut of.state {
-            Kept(state) => rule.step(state, cost, now),
-            other => (false, self.status(other, cost, false, now)),
-        });
-        (
-            admitted,
-            ShadowSnapshot {
-                snapshot,
-                would_refuse: false,
-            },
-        )
-    }
-
-    fn end(
-        &self,
-        of: &mut Self::State,
-        admission: &Self::Snapshot,
-        ending: Ending,
-        now: Timestamp,
-    ) {
-        if !admission.would_refuse {
-            with_algorithm!(&self.algorithm, |rule| if let Kept(state) = &mut of.state {
-                rule.end(state, &admission.snapshot, ending, now);
-            });
-        }
     }
 }
 
@@ -271,7 +187,7 @@ impl Limit for RuleLimits {
         if let (Some((limit, one)), None) = (each.next(), each.next())
             && !limit.in_shadow
         {
-            return Decision::of_one(limit.decided(one));
+            return limit.limit.decision_of(&one.snapshot);
         }
         let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));

@@ -189,8 +189,8 @@ impl Builder<'_> {
             if is_of_another || (self.limits.0[first..].iter()).any(|other| other.name() == name) {
                 return Err(format!("another rule or limit has the name `{name}`"));
             }
-            let algorithm = algorithm.named(name).map_err(|error| error.to_string())?;
-            self.limits.0.push(RuleLimit::new(algorithm, in_shadow));
+            let limit = algorithm.named(name).map_err(|error| error.to_string())?;
+            self.limits.0.push(RuleLimit { limit, in_shadow });
         }
         Ok(number(first)..number(self.limits.0.len()))
     }

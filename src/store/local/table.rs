@@ -51,8 +51,8 @@ impl<K: Key, S> Table<K, S> {
             },
             Ask::Look(_) => None,
         };
-        // It has a place of its own. In one that both ways share, the verdict above would be written
-        // in halves and read in whole, for which the processor waits: a tenth of what a layer adds
+        // In a place of its own: in one that both ways share, the verdict above would be written in
+        // halves and read in whole, for which the processor waits, a tenth of what a layer adds
         // (bench `middleware`).
         let mut verdict = None;
         self.decide_slowly(&mut verdict, unknown, (limit, key), ask, &|| clock.now());

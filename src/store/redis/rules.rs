@@ -19,7 +19,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
             let limit = key.limits().limit(charge.limit);
             // The policy of the algorithm itself: a limit that is written in Rust under this name,
             // with the key of the same extractor, has the same bucket.
-            with_algorithm!(&limit.algorithm, |rule| match limit.in_shadow {
+            with_algorithm!(&limit.limit, |rule| match limit.in_shadow {
                 true => {
                     queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policy_id());
                 }
@@ -43,7 +43,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
             if limit.in_shadow {
                 numbers.push(f64::from(!snapshot.would_refuse));
             }
-            with_algorithm!(&limit.algorithm, |rule| {
+            with_algorithm!(&limit.limit, |rule| {
                 numbers.extend(admission(rule, &snapshot.snapshot));
             });
             numbers
@@ -54,7 +54,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
 
 /// Reads the snapshot of a limit.
 fn read(limit: &RuleLimit, reply: &mut ScriptReply) -> Option<ShadowSnapshot<LazyStatus>> {
-    with_algorithm!(&limit.algorithm, |rule| match limit.in_shadow {
+    with_algorithm!(&limit.limit, |rule| match limit.in_shadow {
         true => Shadow::new(rule.clone()).read(reply),
         false => rule.read(reply).map(|snapshot| ShadowSnapshot {
             snapshot,
