@@ -91,8 +91,8 @@ where
                     && !options.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
-                // As an `Admitted` that is dropped at once it would be copied first, a tenth of what
-                // a layer without fields adds (bench `middleware`).
+                // As an `Admitted` that is dropped at once it would be copied first: a tenth of what a
+                // layer without fields adds (bench `middleware`).
                 if !holds::<A::Limit>()
                     && options.observe.is_silent()
                     && !(options.respond.annotates() && query.is_enforced)
