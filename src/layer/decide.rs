@@ -91,7 +91,7 @@ where
                     && !options.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
-                // As an `Admitted` that is dropped at once it would be copied first: a tenth of what a
+                // An `Admitted` that is dropped at once would be copied first: a tenth of what a
                 // layer without fields adds (bench `middleware`).
                 if !holds::<A::Limit>()
                     && options.observe.is_silent()
