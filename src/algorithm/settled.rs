@@ -56,7 +56,7 @@ pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 ///
 /// - **Bound**: the algorithm's own, whether a request counts when it is admitted or when it is
 ///   settled; what is spent beyond an estimate comes on top.
-/// - **Memory**: that of the algorithm, and 48 bytes per key.
+/// - **Memory**: that of the algorithm, and 56 bytes per key.
 /// - **Waits**: exact while nothing is held. While others hold units it is an estimate, exact if
 ///   all that is held were spent now.
 /// - **Not for** requests whose cost is known when they come: the plain algorithm is cheaper.
@@ -95,6 +95,8 @@ pub struct SettledState<S> {
     state: S,
     /// The earlier one, and the later one, which takes holds.
     generations: [Generation; 2],
+    /// When it was changed last: no earlier time counts.
+    last_micros: u64,
 }
 
 /// What is held for requests of one span, as the rule counts it.
@@ -130,6 +132,13 @@ impl Generation {
 }
 
 impl<S> SettledState<S> {
+    /// The time of this state: no clock moves it back. (The rule knows when it was charged, but not
+    /// when units were held.)
+    #[inline]
+    fn time(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_micros(max(now.as_micros(), self.last_micros))
+    }
+
     #[inline]
     fn held(&self) -> u64 {
         self.generations[0].amount + self.generations[1].amount
@@ -180,7 +189,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.with_ended_spent(state, now, |state| {
+        self.with_ended_spent(state, now, |state, now| {
             let amount = self
                 .rule
                 .amount(cost.into())
@@ -192,7 +201,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
     /// Holds the cost.
     #[inline]
     fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.bring_up_to(state, now);
+        let now = self.bring_up_to(state, now);
         if state.held() == 0 {
             // What nobody holds is as good as gone.
             state.generations = Default::default();
@@ -221,12 +230,13 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.bring_up_to(state, now);
+        let now = self.bring_up_to(state, now);
         self.rule.debit(&mut state.state, units, now);
     }
 
     /// Judges and holds in one: what has ended is spent once.
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        let now = state.time(now);
         self.spend_what_ended(state, now);
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
@@ -252,7 +262,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
             Ending::Withdrawn { cost } => (cost, 0),
             Ending::Over => return,
         };
-        self.bring_up_to(state, now);
+        let now = self.bring_up_to(state, now);
         let mut generations = state.generations.iter_mut();
         let spent = match generations.find(|held| held.is_named_by(admission)) {
             Some(generation) => {
@@ -269,11 +279,12 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     /// Gives back what was settled; what is held is freed by settling it with less.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.bring_up_to(state, now);
+        let now = self.bring_up_to(state, now);
         self.rule.refund(&mut state.state, cost, now);
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
+        let now = state.time(now);
         if !state.has_ended(now) {
             return state.held() == 0 && self.rule.is_fresh(&state.state, now);
         }
@@ -291,12 +302,14 @@ impl<A: Additive> KeyLimit for Settled<A> {
         SettledState {
             state: self.rule.fresh(at),
             generations: Default::default(),
+            last_micros: at.as_micros(),
         }
     }
 
     /// The key also owes what is held in the shared bucket, but no receipt frees it here: receipts
     /// name the shared bucket's generations.
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
+        let now = shared.time(now);
         let [earlier, later] = shared.generations;
         let unowned = Generation {
             start_micros: 0,
@@ -306,6 +319,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
         SettledState {
             state: self.rule.inherit(&shared.state, now),
             generations: [unowned, Generation::default()],
+            last_micros: now.as_micros(),
         }
     }
 
@@ -318,7 +332,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
         now: Timestamp,
     ) -> Self::Snapshot {
         let is_held = admitted && cost > 0;
-        self.with_ended_spent(state, now, |state| {
+        self.with_ended_spent(state, now, |state, now| {
             let (held, cost) = (self.held(state), (cost, admitted));
             let status = self.rule.status_beside(&state.state, held, cost, now);
             SettledSnapshot::of(LazyStatus::Known(status), &state.generations, is_held)
@@ -334,14 +348,15 @@ impl<A: Additive> Settled<A> {
         &self,
         state: &SettledState<A::State>,
         now: Timestamp,
-        look: impl FnOnce(&SettledState<A::State>) -> T,
+        look: impl FnOnce(&SettledState<A::State>, Timestamp) -> T,
     ) -> T {
+        let now = state.time(now);
         if !state.has_ended(now) {
-            return look(state);
+            return look(state, now);
         }
         let mut spent = state.clone();
         self.spend_what_ended(&mut spent, now);
-        look(&spent)
+        look(&spent, now)
     }
 
     /// All that is held, by this limit's numbers.
@@ -355,10 +370,13 @@ impl<A: Additive> Settled<A> {
     /// Spends what was held in generations that have ended, and counts what is left by this limit's
     /// numbers from now on, as the rule does with its state.
     #[inline]
-    fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) {
+    fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) -> Timestamp {
+        let now = state.time(now);
+        state.last_micros = now.as_micros();
         self.spend_what_ended(state, now);
         self.convert(state);
         self.rule.debit_amount(&mut state.state, 0, now);
+        now
     }
 
     fn convert(&self, state: &mut SettledState<A::State>) {
@@ -408,11 +426,12 @@ where
         Some(SettledState {
             state: self.rule.state(at, numbers)?,
             generations: Generation::read_both(generations),
+            last_micros: at.as_micros(),
         })
     }
 
     fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        self.with_ended_spent(state, at, |state| {
+        self.with_ended_spent(state, at, |state, at| {
             self.rule.numbers(&state.state, at, tell);
             for generation in state.generations {
                 tell(generation.start_micros);
@@ -433,6 +452,7 @@ where
             let state = SettledState {
                 state: self.rule.state(member.at, &member.numbers)?,
                 generations,
+                last_micros: member.at.as_micros(),
             };
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }

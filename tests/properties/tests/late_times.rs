@@ -152,6 +152,35 @@ fn a_thread_that_comes_late_frees_nothing_that_is_held() {
     every_additive!(check, quota, UNITS, precision);
 }
 
+/// As of a clock of one's own, at the edge of a window.
+#[test]
+fn units_that_are_settled_before_they_were_held_are_charged_when_they_were_held() {
+    fn check<A: Additive>(name: &str, algorithm: &A) {
+        let held_at = START.saturating_add(PERIOD + PERIOD / 60);
+        let left_later = |settled_at| {
+            let clock = ManualClock::at(held_at);
+            let limiter = limiter!(Settled::new(algorithm.clone()), clock, 10);
+            let hold = limiter.hold(&7, UNITS as u32).now().unwrap();
+            clock.set(settled_at);
+            hold.settle(UNITS as u32);
+            let later = (0..40).map(|step| {
+                clock.set(held_at.saturating_add(step * PERIOD / 20));
+                limiter.peek(&7).now().remaining()
+            });
+            later.collect::<Vec<_>>()
+        };
+        let before = START.saturating_add(PERIOD - PERIOD / 60);
+        assert_eq!(left_later(before), left_later(held_at), "{name}");
+    }
+    let (quota, precision) = (Quota::new(UNITS, PERIOD), PERIOD / 10);
+    macro_rules! check {
+        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $(check($name, &$algorithm);)+
+        };
+    }
+    every_additive!(check, quota, UNITS, precision);
+}
+
 /// Eight threads, which are more than the cores, so that most of them wait.
 #[test]
 fn threads_on_the_clock_of_the_machine_get_no_more_than_one_would() {
