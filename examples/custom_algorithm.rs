@@ -34,7 +34,8 @@ impl Tries {
     /// The units taken since the last pause, and the time until the next pause is over.
     fn look(&self, run: &Run, now: Timestamp) -> (u64, u64) {
         let until_over = (run.last + self.pause).saturating_sub(now.as_micros());
-        (if until_over > 0 { run.taken } else { 0 }, until_over)
+        let taken = run.taken.min(self.policy.limit());
+        (if until_over > 0 { taken } else { 0 }, until_over)
     }
 }
 
@@ -52,7 +53,9 @@ impl Algorithm for Tries {
         cost == 0 || self.look(run, now).0.saturating_add(cost.into()) <= self.policy.limit()
     }
     fn debit(&self, run: &mut Run, units: u64, now: Timestamp) {
-        run.taken = self.look(run, now).0.saturating_add(units);
+        // A penalty may be more than fits.
+        let taken = self.look(run, now).0.saturating_add(units);
+        run.taken = taken.min(self.policy.limit());
         // If the clock stepped back a little, no time has passed.
         run.last = run.last.max(now.as_micros());
     }

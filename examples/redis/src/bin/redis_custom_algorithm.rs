@@ -22,17 +22,18 @@ mod custom_algorithm;
 
 use custom_algorithm::{Run, Tries};
 
-/// A refund is a negative cost; the state of a caller who was never charged is all zeros. Of a
-/// penalty that `must` be charged what fits is charged, as in Rust.
+/// A refund is a negative cost; the state of a caller who was never charged is all zeros. A penalty
+/// `must` be charged, up to the limit as in Rust: a number that only grows would leave what Lua
+/// counts exactly.
 const TRIES: &str = "
 local function tries(last, now, cost, must, limit, pause, taken, charged_at)
-  if charged_at + pause <= now then taken = 0 end
-  if cost > 0 and taken + cost > limit then
-    if not must then return false end
-    cost = math.max(limit - taken, 0)
+  taken = charged_at + pause > now and math.min(taken, limit) or 0
+  if cost > 0 then
+    if taken + cost > limit and not must then return false end
+    charged_at = now
   end
-  if cost > 0 then charged_at = now end
-  return true, charged_at + pause, math.max(taken + cost, 0), charged_at
+  taken = math.max(math.min(taken + cost, limit), 0)
+  return true, charged_at + pause, taken, charged_at
 end
 ";
 
@@ -87,5 +88,14 @@ async fn try_until_refused(
     assert_eq!(logins.peek("bob").await?.remaining(), 1);
     clock.advance(Duration::from_secs(50));
     assert_eq!(logins.check("bob").await?.remaining(), 2);
+
+    // What must be charged, where the two versions differ first.
+    logins.debit("bob", 5).await?;
+    logins.refund("bob", 1).await?;
+    assert_eq!(logins.peek("bob").await?.remaining(), 1);
+    clock.advance(Duration::from_secs(30));
+    logins.debit("bob", 1).await?;
+    let wait = logins.check("bob").await?.retry_after();
+    assert_eq!(wait, Some(Duration::from_secs(60)));
     Ok(())
 }
