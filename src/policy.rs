@@ -94,6 +94,11 @@ impl Policy {
     /// window. The first number is its limit (0 if there is none); the window is the time it takes
     /// to win that back.
     ///
+    /// A [named](Self::named) policy keeps its states when its numbers or its window change. If a
+    /// state cannot be read with others, as the number of a calendar's window cannot, write what
+    /// it depends on into the algorithm: `format!("calendar-{period}-{phase}")`. Such policies
+    /// have buckets of their own.
+    ///
     /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
         let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);

@@ -237,9 +237,13 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
 
     /// Changes what a key has been charged.
     ///
-    /// It is done whether or not the answer is waited for, and never twice, but for a refund, a
-    /// debit and a reset, which are done once they are waited for. It may be called while a future
-    /// is dropped, so it must not block.
+    /// It is never done twice. It may be called while a future is dropped, so it must not wait for
+    /// anything but a short lock.
+    ///
+    /// | change | is done |
+    /// |---|---|
+    /// | [`Refund`](Change::Refund), [`Debit`](Change::Debit), [`Reset`](Change::Reset) | once the answer is waited for |
+    /// | [`End`](Change::End) | whether or not the answer is waited for |
     fn change<Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,

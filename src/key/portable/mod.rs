@@ -92,7 +92,8 @@ pub use parts::KeyParts;
     note = "implement `tollgate::key::PortableKey` for it by writing its fields:\n\
             impl PortableKey for {Self} {{\n    \
                 fn write_to(&self, parts: &mut KeyParts) {{ (&self.tenant, self.number).write_to(parts) }}\n\
-            }}",
+            }}\n\
+            a secret, such as an API key, is written by `parts.secret(..)`: others can read the keys",
     note = "text, bytes, integers, addresses, `Option`s and tuples of such are portable keys, and so are `HeaderKey` and `RouteKey`"
 )]
 pub trait PortableKey {
