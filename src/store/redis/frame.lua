@@ -12,7 +12,8 @@
 -- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
 --          the admission left. Of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script

@@ -52,8 +52,8 @@ struct Lines<'a>(Vec<Limit<'a>>);
 /// Whether one script can be about all of these, also where others hold units.
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
     let names = |member: &Member| {
-        let of_lists = member.told.len() + member.kept.len();
-        21 + member.parameters.len() + member.state.len() + of_lists
+        let own = [member.parameters, member.state, member.told, member.kept];
+        21 + own.concat().len()
     };
     let members = limits.iter().flat_map(Script::members);
     members.map(names).sum::<usize>() <= MAX_NAMES
@@ -180,8 +180,9 @@ impl<'a> Lines<'a> {
             text += &format!("local {names}\nif op == SETTLE then\n  {read}end\n");
         }
         self.0.iter().for_each(|limit| text += &limit.read());
-        if let [_] = &*self.0 {
-            text += "if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end\n";
+        if let [only] = &*self.0 {
+            let [value, _] = only.without_leases();
+            text += &format!("if op == TAKE_BACK and {value} ~= ARGV[2] then return '' end\n");
         }
         for limit in &self.0 {
             let members = limit.members.iter();
@@ -244,12 +245,12 @@ impl<'a> Lines<'a> {
         }
         let mut values = String::new();
         for limit in &self.0 {
-            let value = match kind {
-                NOT_CHARGED => limit.name("stored"),
-                _ => limit.name("value"),
+            let [value, size] = match kind {
+                NOT_CHARGED => limit.without_leases(),
+                _ => ["value", "#value"].map(|name| limit.name(name)),
             };
             numbers.push(format!("now + {}", limit.name("ahead")));
-            numbers.push(format!("#{value}"));
+            numbers.push(size);
             values += &format!(" .. {value}");
         }
         let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
@@ -277,6 +278,29 @@ impl Limit<'_> {
             .collect()
     }
 
+    /// The names of something of its members in flight. Their leases stand behind the tail.
+    fn in_flight(&self, name: &str) -> Vec<String> {
+        let members = self.members.iter().filter(|named| named.member.in_flight);
+        members.map(|named| named.name(name)).collect()
+    }
+
+    /// What is stored without leases, and how many bytes that is.
+    fn without_leases(&self) -> [String; 2] {
+        let stored = self.name("stored");
+        match self.in_flight("before").into_iter().next() {
+            Some(before) => [format!("string.sub({stored}, 1, {before})"), before],
+            None => [stored.clone(), format!("#{stored}")],
+        }
+    }
+
+    /// Counts the bytes before the leases of each member.
+    fn find_leases(&self) -> String {
+        let (stored, bytes) = (self.name("stored"), self.in_flight("bytes"));
+        let befores = self.in_flight("before").into_iter().enumerate();
+        let line = |(at, before)| format!("  {before} = #{stored} - {}\n", bytes[at..].join(" - "));
+        befores.map(line).collect()
+    }
+
     fn read(&self) -> String {
         let (k, key) = (self.number, self.key);
         let (names, held) = (self.names(), self.generations());
@@ -284,12 +308,14 @@ impl Limit<'_> {
         let with_tail = bytes + 7 * GENERATIONS.len() * self.members.len();
         let unreadable = format!("then error('{UNREADABLE} state') end");
         let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
+        let zeros = [&names[..], &held, &self.in_flight("before")].concat();
+        let [_, size] = self.without_leases();
         let [tail, or_tail, read_tail] = match self.holds {
             true => [
                 String::new(),
-                format!(" and #stored_{k} ~= {with_tail}"),
+                format!(" and {size} ~= {with_tail}"),
                 format!(
-                    "  if #stored_{k} == {with_tail} then\n    \
+                    "  if {size} == {with_tail} then\n    \
                        {} = unpack('<{}', stored_{k}, {})\n    \
                        if {} {unreadable}\n  \
                      end\n",
@@ -300,7 +326,7 @@ impl Limit<'_> {
                 ),
             ],
             false => [
-                format!("  if #stored_{k} == {with_tail} then return '\\2' end\n"),
+                format!("  if {size} == {with_tail} then return '\\2' end\n"),
                 String::new(),
                 String::new(),
             ],
@@ -308,11 +334,12 @@ impl Limit<'_> {
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
              local now_{k}, {} = now, now{}\n\
-             if stored_{k} then\n\
+             if stored_{k} then\n  \
+               if #stored_{k} < {bytes} {unreadable}\n  \
+               mark, {} = unpack('<B{}', stored_{k})\n\
+               {}\
                {tail}  \
-               if #stored_{k} ~= {bytes}{or_tail} {unreadable}\n  \
-               mark, {} = unpack('<B{}', stored_{k})\n  \
-               if mark ~= 1 or {} {unreadable}\n\
+               if mark ~= 1 or {size} ~= {bytes}{or_tail} or {} {unreadable}\n\
                {read_tail}  \
                now_{k} = now + ahead_{k}\n  \
                if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
@@ -322,10 +349,11 @@ impl Limit<'_> {
                end\n  \
                if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
              else stored_{k} = '' end\n",
-            [&names[..], &held].concat().join(", "),
-            ", 0".repeat(names.len() + held.len() - 1),
+            zeros.join(", "),
+            ", 0".repeat(zeros.len() - 1),
             names.join(", "),
             whole(names.len()),
+            self.find_leases(),
             too_large(&names),
         )
     }
@@ -369,6 +397,8 @@ impl Limit<'_> {
         };
         let expire = lists.iter();
         let expire = expire.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
+        let all = [vec![self.name("value")], self.in_flight("leases")].concat();
+        let all = all.join(" .. ");
         text + &format!(
             "local ttl_ms_{k}\n\
              if {ends} >= key_expires_at_{k} or not servers_time{or_new_list} then\n  \
@@ -378,10 +408,10 @@ impl Limit<'_> {
              end\n\
              local value_{k} = {}\n\
              if ttl_ms_{k} then\n  \
-               call('SET', KEYS[{key}], value_{k}, 'PX', ttl_ms_{k})\n\
+               call('SET', KEYS[{key}], {all}, 'PX', ttl_ms_{k})\n\
                {}\
              else\n  \
-               call('SET', KEYS[{key}], value_{k}, 'KEEPTTL')\n\
+               call('SET', KEYS[{key}], {all}, 'KEEPTTL')\n\
              end\n",
             self.value("now"),
             expire.collect::<String>()
@@ -395,14 +425,19 @@ impl Limit<'_> {
             return String::new();
         };
         let (k, key) = (self.number, self.key);
+        let before = self.in_flight("before").into_iter().take(1);
+        let leases = before.map(|before| format!(" .. string.sub(stored_{k}, {before} + 1)"));
         named.spend(&format!(
-            "  stored_{k} = {}\n  \
+            "  stored_{k} = {}{}\n\
+             {}  \
                call('SET', KEYS[{key}], stored_{k}, 'KEEPTTL')\n  \
                if has_new_list then\n    \
                  call('PEXPIRE', KEYS[{list}], \
                    math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
                end\n",
-            self.value("last")
+            self.value("last"),
+            leases.collect::<String>(),
+            self.find_leases(),
         ))
     }
 }

@@ -75,6 +75,9 @@ impl Named<'_> {
         arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
         arguments.extend(self.state());
+        if self.member.in_flight {
+            arguments.extend([format!("stored_{}", self.limit), self.name("before")]);
+        }
         arguments.extend(after);
         format!("{}{ask}({})", self.member.function, arguments.join(", "))
     }
@@ -189,15 +192,18 @@ impl Named<'_> {
         let last = format!("last_{k}");
         if !self.holds {
             let charged = self.charged(&last, "must");
-            return text
-                + &match self.member.in_shadow {
-                    true => format!(
+            if self.member.in_shadow {
+                return text
+                    + &format!(
                         "local {fits} = {charged}\n{refused}local {ends}\n_, {ends}, {state} =\n  {charged}\n"
-                    ),
-                    false => {
-                        format!("local {fits}, {ends}\n{fits}, {ends}, {state} =\n  {charged}\n")
-                    }
-                };
+                    );
+            }
+            let mut names = [vec![fits, ends], self.told()].concat();
+            if self.member.in_flight {
+                names.push(self.name("leases"));
+            }
+            let names = names.join(", ");
+            return text + &format!("local {names}\n{names}, {state} =\n  {charged}\n");
         }
         let last = self.name("as_of");
         let beside = format!("{last}, now_{k}, {cost} + {}, false", self.held());

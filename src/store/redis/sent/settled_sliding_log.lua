@@ -14,7 +14,8 @@ local op, now, cost_1, units_1, slot_1, span_1, at_most_1,
 -- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
 --          the admission left. Of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
@@ -247,12 +248,13 @@ local now_1, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1
   last_slot_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
-  if #stored_1 ~= 57 and #stored_1 ~= 99 then error('UNREADABLE state') end
+  if #stored_1 < 57 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
     last_slot_1 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53 or first_slot_1 >= 2 ^ 53
-    or first_total_1 >= 2 ^ 53 or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 57 and #stored_1 ~= 99 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53
+    or first_slot_1 >= 2 ^ 53 or first_total_1 >= 2 ^ 53
+    or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 99 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
       later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 58)
