@@ -38,7 +38,7 @@ local function in_flight(last, now, cost, must, max, held_at_most, process, numb
       own, first, changed, renewed, own_ends =
         requests, its_first, last_change, last_renewal, lasts_until
     else
-      others, by_others = others .. string.sub(stored, at, at + 41), by_others + requests
+      others, by_others = others .. stored:sub(at, at + 41), by_others + requests
       ends = math.max(ends, lasts_until)
     end
   end

@@ -247,7 +247,7 @@ impl Named<'_> {
         let (at_most, generations) = (self.name("at_most"), self.names(GENERATIONS).join(", "));
         let mut text = format!(
             "{cost}, {generations} =\n  \
-               held(now_{}, {cost}, {at_most}, {admission}, {generations})\n",
+               held(must, op == SETTLE, now_{}, {cost}, {at_most}, {admission}, {generations})\n",
             self.limit
         );
         if self.member.holds_parts {
