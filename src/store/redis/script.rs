@@ -116,12 +116,6 @@ fn whole(count: usize) -> String {
     "I7".repeat(count)
 }
 
-/// A line that reads these names.
-fn doubles(names: &[String], from: &str) -> String {
-    let (formats, names) = ("d".repeat(names.len()), names.join(", "));
-    format!("{names} = struct.unpack('<{formats}', {from})\n")
-}
-
 impl<'a> Lines<'a> {
     fn of(limits: &'a [Script], holds: bool) -> Self {
         let (mut all, mut number, mut keys) = (Vec::new(), 0, 0);
@@ -168,17 +162,13 @@ impl<'a> Lines<'a> {
                 false => vec!["_".to_owned(); HOLDING.len()],
             }));
         }
-        format!("local {}", doubles(&names, "ARGV[1]"))
+        let (formats, names) = ("d".repeat(names.len()), names.join(", "));
+        format!("local {names} = struct.unpack('<{formats}', ARGV[1])\n")
     }
 
     /// The lines that name members.
     fn decision(&self) -> String {
         let mut text = String::new();
-        let admitted: Vec<_> = self.members().flat_map(Named::admitted).collect();
-        if !admitted.is_empty() {
-            let (names, read) = (admitted.join(", "), doubles(&admitted, "ARGV[2]"));
-            text += &format!("local {names}\nif op == SETTLE then\n  {read}end\n");
-        }
         self.0.iter().for_each(|limit| text += &limit.read());
         if let [only] = &*self.0 {
             let [value, _] = only.without_leases();
@@ -288,7 +278,7 @@ impl Limit<'_> {
     fn without_leases(&self) -> [String; 2] {
         let stored = self.name("stored");
         match self.in_flight("before").into_iter().next() {
-            Some(before) => [format!("string.sub({stored}, 1, {before})"), before],
+            Some(before) => [format!("{stored}:sub(1, {before})"), before],
             None => [stored.clone(), format!("#{stored}")],
         }
     }
@@ -310,26 +300,18 @@ impl Limit<'_> {
         let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
         let zeros = [&names[..], &held, &self.in_flight("before")].concat();
         let [_, size] = self.without_leases();
-        let [tail, or_tail, read_tail] = match self.holds {
-            true => [
-                String::new(),
-                format!(" and {size} ~= {with_tail}"),
-                format!(
-                    "  if {size} == {with_tail} then\n    \
-                       {} = unpack('<{}', stored_{k}, {})\n    \
-                       if {} {unreadable}\n  \
-                     end\n",
-                    held.join(", "),
-                    whole(held.len()),
-                    bytes + 1,
-                    too_large(&held)
-                ),
-            ],
-            false => [
-                format!("  if {size} == {with_tail} then return '\\2' end\n"),
-                String::new(),
-                String::new(),
-            ],
+        let tail = match self.holds {
+            true => format!(
+                "  if {size} == {with_tail} then\n    \
+                   {} = unpack('<{}', stored_{k}, {})\n    \
+                   if {} {unreadable}\n  \
+                 end\n",
+                held.join(", "),
+                whole(held.len()),
+                bytes + 1,
+                too_large(&held)
+            ),
+            false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
         };
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
@@ -337,15 +319,13 @@ impl Limit<'_> {
              if stored_{k} then\n  \
                if #stored_{k} < {bytes} {unreadable}\n  \
                mark, {} = unpack('<B{}', stored_{k})\n\
-               {}\
+               {}  \
+               if mark ~= 1 or {size} ~= {bytes} and {size} ~= {with_tail} or {} {unreadable}\n\
                {tail}  \
-               if mark ~= 1 or {size} ~= {bytes}{or_tail} or {} {unreadable}\n\
-               {read_tail}  \
                now_{k} = now + ahead_{k}\n  \
                if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
-                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. string.sub(stored_{k}, 16), \
-                   'KEEPTTL')\n  \
+                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. stored_{k}:sub(16), 'KEEPTTL')\n  \
                end\n  \
                if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
              else stored_{k} = '' end\n",
@@ -426,7 +406,7 @@ impl Limit<'_> {
         };
         let (k, key) = (self.number, self.key);
         let before = self.in_flight("before").into_iter().take(1);
-        let leases = before.map(|before| format!(" .. string.sub(stored_{k}, {before} + 1)"));
+        let leases = before.map(|before| format!(" .. stored_{k}:sub({before} + 1)"));
         named.spend(&format!(
             "  stored_{k} = {}{}\n\
              {}  \

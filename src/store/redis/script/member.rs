@@ -47,11 +47,11 @@ impl Named<'_> {
     /// Its cost and its numbers, in the order of the arguments.
     pub(super) fn arguments(&self) -> Vec<String> {
         let own = [vec![self.name("cost")], self.names(self.member.parameters)];
-        [own.concat(), self.process()].concat()
+        [own.concat(), self.process(), self.admitted()].concat()
     }
 
     /// What is said of an admission that is settled or gives its turn back.
-    pub(super) fn admitted(&self) -> Vec<String> {
+    fn admitted(&self) -> Vec<String> {
         match (self.member.settled, self.member.withdraws) {
             (true, _) => self.names(&["named", "taken"]),
             (_, true) => self.names(&["left_tick", "left_debt"]),
@@ -133,7 +133,7 @@ impl Named<'_> {
             held.collect::<String>()
         );
         if self.member.settled {
-            text += &format!("if {taken} then {taken} = {taken} * {unit} end\n");
+            text += &format!("{taken} = {taken} * {unit}\n");
         }
         text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
     }
