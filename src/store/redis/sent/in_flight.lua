@@ -59,29 +59,32 @@ local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or
 --          taken         what the last charge replied: it is not read
 --          bytes         of the leases
 --          stored        what is stored, with the leases, each of them whole numbers of 7 bytes: the
---                        process, the requests, the numbers of the first message, of the last
---                        change and of the last renewal, and when it ends
+--                        process, the requests, when it ends, and the numbers of the first message,
+--                        of the last change and of the last renewal
 --          before        how many bytes stand before the leases
 -- Returns  whether the cost fits; when no lease lasts any more; how many are in flight without the
 --          cost; and if it fits, the leases and the state with it
 local function in_flight(last, now, cost, must, max, held_at_most, process, number, running, taken,
   bytes, stored, before)
-  local others, by_others, ends = '', 0, now
-  local own, first, changed, renewed, own_ends = 0, number, 0, 0, now
+  local leases, by_others, ends, from = '', 0, now, before + 1
+  local own, own_ends, first, changed, renewed = 0, now, number, 0, 0
   if bytes % 42 ~= 0 then error('UNREADABLE leases') end
-  for at = before + 1, before + bytes, 42 do
-    local id, requests, its_first, last_change, last_renewal, lasts_until =
-      struct.unpack('<I7I7I7I7I7I7', stored, at)
-    if lasts_until <= now then
-      -- It is as good as lost.
-    elseif id == process then
-      own, first, changed, renewed, own_ends =
-        requests, its_first, last_change, last_renewal, lasts_until
+  for at = from, before + bytes, 42 do
+    local id, requests, lasts_until = struct.unpack('<I7I7I7', stored, at)
+    if id ~= process and lasts_until > now then
+      by_others = by_others + requests
+      if lasts_until > ends then ends = lasts_until end
     else
-      others, by_others = others .. stored:sub(at, at + 41), by_others + requests
-      ends = math.max(ends, lasts_until)
+      -- Its own is written anew, one that has ended is as good as lost.
+      if at > from then leases = leases .. stored:sub(from, at - 1) end
+      from = at + 42
+      if lasts_until > now then
+        own, own_ends = requests, lasts_until
+        first, changed, renewed = struct.unpack('<I7I7I7', stored, at + 21)
+      end
     end
   end
+  if from <= before + bytes then leases = leases .. stored:sub(from, before + bytes) end
   local sure = own
   if number > changed and running > own then sure = running end
   taken = by_others + sure
@@ -103,10 +106,10 @@ local function in_flight(last, now, cost, must, max, held_at_most, process, numb
     if now + held_at_most > own_ends then own_ends = now + held_at_most end
   end
   if own_ends > now then
-    others = others .. struct.pack('<I7I7I7I7I7I7', process, own, first, changed, renewed, own_ends)
+    leases = leases .. struct.pack('<I7I7I7I7I7I7', process, own, own_ends, first, changed, renewed)
     if own_ends > ends then ends = own_ends end
   end
-  return true, ends, taken, others, by_others + own, #others
+  return true, ends, taken, leases, by_others + own, #leases
 end
 
 local stored_1 = call('GET', KEYS[1])
