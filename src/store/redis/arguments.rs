@@ -218,8 +218,8 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// What a member that holds, or a queue, is told of an admission.
-    fn told(self, member: &Member, was_charged: bool, admission: &[f64]) -> [f64; 2] {
+    /// What the admission left that a member settles or gives back.
+    fn left(self, member: &Member, was_charged: bool, admission: &[f64]) -> [f64; 2] {
         match (self, admission) {
             (Self::Settled(of), &[generation]) if was_charged => {
                 [generation, units_of(member, of.held).into()]
@@ -260,8 +260,8 @@ fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>
             push(numbers, place.running);
         }
         if member.settled || member.withdraws {
-            let told = units.told(member, was_charged, admission);
-            told.into_iter().for_each(|number| push(numbers, number));
+            let left = units.left(member, was_charged, admission);
+            left.into_iter().for_each(|number| push(numbers, number));
         }
     }
     told
