@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
         for (limit, script) in (1..).zip(limits) {
             keys += 1;
             let key = keys;
-            let members = script.members().iter().map(|member| {
+            let named = |member: &'a Member| {
                 number += 1;
                 keys += usize::from(member.has_list());
                 Named {
@@ -132,12 +132,13 @@ impl<'a> Lines<'a> {
                     list: member.has_list().then_some(keys),
                     holds: holds && !member.in_flight,
                 }
-            });
+            };
+            let members: Vec<_> = script.members().iter().map(named).collect();
             all.push(Limit {
-                members: members.collect(),
                 number: limit,
                 key,
-                holds,
+                holds: members.iter().any(|named| named.holds),
+                members,
             });
         }
         Self(all)
@@ -148,7 +149,7 @@ impl<'a> Lines<'a> {
     }
 
     fn holds(&self) -> bool {
-        self.members().any(|named| named.holds)
+        self.0.iter().any(|limit| limit.holds)
     }
 
     /// Reads the first argument.

@@ -243,6 +243,30 @@ fn each_of_several_keys_is_renewed_and_given_back() {
     assert_eq!((left("ann"), left("bob")), ([2, 3], [2, 3]));
 }
 
+#[test]
+fn a_place_and_a_hold_of_two_keys_are_taken_and_given_back_together() {
+    let redis = Redis::start();
+    let limits = EachOf((
+        InFlight::new(1).named("user").held_at_most(TIME),
+        TokenBucket::new(Quota::per_day(3))
+            .named("tenant")
+            .settled(),
+    ));
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let caller = EachOf((Some("ann".to_owned()), Some(7_u64)));
+    let hold = || redis.wait(limiter.hold(&caller, 1)).unwrap();
+    let left = || {
+        let peeked = redis.wait(limiter.peek(&caller)).unwrap();
+        [0, 1].map(|place| peeked.policies()[place].remaining())
+    };
+    let first = hold().unwrap();
+    assert_eq!(hold().unwrap_err().policy(), "user");
+    assert_eq!(left(), [0, 2]);
+    redis.wait(async { first.settle(0).await }).unwrap();
+    assert_eq!(left(), [1, 3]);
+    assert!(hold().is_ok());
+}
+
 /// A process that has two places of `bob`, as long as it lives.
 fn other(redis: &Redis) -> Worker {
     let name = "slow::places_in_flight::a_process_with_two_places";
