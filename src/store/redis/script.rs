@@ -185,10 +185,9 @@ impl<'a> Lines<'a> {
         text += &format!("if not must and (op == LOOK{refused}) then\n  {reply}end\n");
         self.members().for_each(|named| text += &named.charge());
         self.0.iter().for_each(|limit| text += &limit.write());
-        let kind = if self.holds() {
-            CHARGED_AND_TELLS
-        } else {
-            CHARGED_AND_MORE
+        let kind = match self.holds() {
+            true => CHARGED_AND_TELLS,
+            false => CHARGED_AND_MORE,
         };
         if self.answers_more() {
             return text + &self.reply(kind);
@@ -261,12 +260,10 @@ impl Limit<'_> {
         times.into_iter().chain(states).collect()
     }
 
-    /// The generations of all members, if the script holds.
+    /// The generations of all members, if its value may have a tail.
     fn generations(&self) -> Vec<String> {
-        let of_holding = self.members.iter().filter(|_| self.holds);
-        of_holding
-            .flat_map(|named| named.names(GENERATIONS))
-            .collect()
+        let members = self.members.iter().filter(|_| self.holds);
+        members.flat_map(|named| named.names(GENERATIONS)).collect()
     }
 
     /// The names of something of its members in flight. Their leases stand behind the tail.
@@ -347,16 +344,13 @@ impl Limit<'_> {
             let (format, names) = (whole(names.len()), names.join(", "));
             format!("pack('<B{format}', 1, {names})")
         };
-        let held = self.members.iter().filter(|named| named.holds);
-        let held: Vec<_> = held.map(Named::held).collect();
-        match self.holds {
-            false => packed(&names),
-            true => {
-                let all = [&names[..], &self.generations()].concat();
-                let held = held.join(" + ");
-                format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
-            }
+        if !self.holds {
+            return packed(&names);
         }
+        let held = self.members.iter().filter(|named| named.holds);
+        let held = held.map(Named::held).collect::<Vec<_>>().join(" + ");
+        let all = [&names[..], &self.generations()].concat();
+        format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
     }
 
     fn write(&self) -> String {
@@ -371,10 +365,9 @@ impl Limit<'_> {
             }
         };
         let lists: Vec<_> = self.members.iter().filter_map(|named| named.list).collect();
-        let or_new_list = if lists.is_empty() {
-            ""
-        } else {
-            " or has_new_list"
+        let or_new_list = match lists.is_empty() {
+            true => "",
+            false => " or has_new_list",
         };
         let expire = lists.iter();
         let expire = expire.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
