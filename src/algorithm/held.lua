@@ -6,7 +6,8 @@
 -- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
 -- its name hold.
 --
--- Given    now         microseconds
+-- Given    must, settles   whether it is charged whatever the rule says; whether it is a settlement
+--          now         microseconds
 --          cost        units that are held, spent or charged
 --          at_most     how long a generation lasts after its last hold, at least, and half of how
 --                      long it lasts in all; 0 if the cost is not held, but charged
@@ -15,11 +16,11 @@
 --          start, end, held of the earlier generation and of the later one: when it began, when it
 --                      ends, and the units that it holds
 -- Returns  the units that are charged, and the generations
-local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end,
-  l_held)
-  if at_most == 0 or cost == 0 and op <= LOOK then
+local function held(must, settles, now, cost, at_most, named, taken, e_start, e_end, e_held,
+  l_start, l_end, l_held)
+  if at_most == 0 or cost == 0 and not must then
     -- Nothing is held.
-  elseif op == SETTLE then
+  elseif settles then
     if named > 0 and named == e_start and e_held > 0 then
       e_held = math.max(e_held - taken, 0)
     elseif named > 0 and named == l_start and l_held > 0 then
@@ -28,10 +29,10 @@ local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_
       -- The hold is gone: only what was spent beyond it is charged.
       cost = math.max(cost - taken, 0)
     end
-  elseif op <= LOOK then
+  elseif not must then
     -- What nobody holds is as good as gone.
     if e_held + l_held == 0 then l_start, l_end = 0, 0 end
-    local at = math.max(now, l_start)
+    local at = now > l_start and now or l_start
     if at + at_most >= l_end then
       if e_held > 0 and l_held > 0 then
         -- Another limit of this name holds for longer: both generations still run.

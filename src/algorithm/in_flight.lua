@@ -7,71 +7,67 @@
 -- Where Redis has lost a lease, it learns from the next message how many requests are sure, and
 -- leaves out ends that are older than that message: what they end is not counted.
 --
--- Given    now           microseconds
+-- Given    last, now     microseconds: when the state was written, and now
 --          cost          1 for a request that begins, -1 for one that ends, else 0
+--          must          whether the cost is charged even if it does not fit
 --          max           how many may be in flight
 --          held_at_most  how long a lease lasts, in microseconds
 --          process       the number of the process
 --          number        of this message, counted by the process
 --          running       how many requests are in flight: in a renewal with those that are asked
 --                        for, else those that are sure without this one; -1 if nothing is said
---          leases        the key of the leases, each of them whole numbers of 7 bytes: the process,
---                        the requests, the numbers of the first message, of the last change and of
---                        the last renewal, and when it ends
 --          taken         what the last charge replied: it is not read
---          others ...    the leases, as in_flight_ask returned them
--- Returns  in_flight_ask whether the cost fits; how many are in flight; and the leases: those of
---                        others, how many they have, and until when; the parts of its own; and
---                        whether there is none
---          in_flight     true; when no lease lasts any more; and how many are in flight
-
-local function in_flight_ask(now, cost, beside, max, held_at_most, process, number, running, leases)
-  local stored, others, by_others, ends = call('GET', leases) or '', '', 0, now
-  local own, first, changed, renewed, own_ends = 0, number, 0, 0, now
-  if #stored % 42 ~= 0 then error('UNREADABLE leases') end
-  for at = 1, #stored, 42 do
-    local id, requests, its_first, last_change, last_renewal, lasts_until =
-      unpack('<I7I7I7I7I7I7', stored, at)
-    if lasts_until <= now then
-      -- It is as good as lost.
-    elseif id == process then
-      own, first, changed, renewed, own_ends =
-        requests, its_first, last_change, last_renewal, lasts_until
+--          bytes         of the leases
+--          stored        what is stored, with the leases, each of them whole numbers of 7 bytes: the
+--                        process, the requests, when it ends, and the numbers of the first message,
+--                        of the last change and of the last renewal
+--          before        how many bytes stand before the leases
+-- Returns  whether the cost fits; when no lease lasts any more; how many are in flight without the
+--          cost; and if it fits, the leases and the state with it
+local function in_flight(last, now, cost, must, max, held_at_most, process, number, running, taken,
+  bytes, stored, before)
+  local leases, by_others, ends, from = '', 0, now, before + 1
+  local own, own_ends, first, changed, renewed = 0, now, number, 0, 0
+  if bytes % 42 ~= 0 then error('UNREADABLE leases') end
+  for at = from, before + bytes, 42 do
+    local id, requests, lasts_until = struct.unpack('<I7I7I7', stored, at)
+    if id ~= process and lasts_until > now then
+      by_others = by_others + requests
+      if lasts_until > ends then ends = lasts_until end
     else
-      others, by_others = others .. string.sub(stored, at, at + 41), by_others + requests
-      ends = math.max(ends, lasts_until)
+      -- Its own is written anew, one that has ended is as good as lost.
+      if at > from then leases = leases .. stored:sub(from, at - 1) end
+      from = at + 42
+      if lasts_until > now then
+        own, own_ends = requests, lasts_until
+        first, changed, renewed = struct.unpack('<I7I7I7', stored, at + 21)
+      end
     end
   end
-  local sure = number > changed and math.max(own, running) or own
+  if from <= before + bytes then leases = leases .. stored:sub(from, before + bytes) end
+  local sure = own
+  if number > changed and running > own then sure = running end
+  taken = by_others + sure
   -- A renewal that came first has counted it.
   local more = number > renewed and cost or 0
-  return by_others + sure + more <= max or cost == 0, by_others + sure,
-    others, by_others, ends, own, first, changed, renewed, own_ends, stored == ''
-end
-
-local function in_flight(now, cost, max, held_at_most, process, number, running, leases, taken,
-  others, by_others, ends, own, first, changed, renewed, own_ends, is_new)
+  if taken + more > max and cost > 0 and not must then return false, nil, taken end
   if cost == 0 and running >= 0 then
     if number > changed and number > renewed then own, renewed = running, number end
     own_ends = now + held_at_most
   elseif cost ~= 0 then
-    if number > renewed and (cost > 0 or number >= first) then
-      -- A begin is counted beside those that are sure, an end leaves as many.
-      if number > changed and cost > 0 then own = math.max(own, running) end
-      own = math.max(own + cost, 0)
-      if number > changed and cost < 0 then own = math.max(own, running) end
+    if number > renewed and cost > 0 then
+      -- A begin is counted beside those that are sure.
+      own = sure + cost
+    elseif number > renewed and number >= first then
+      -- An end leaves as many.
+      own = math.max(own + cost, number > changed and running or 0, 0)
     end
-    changed, own_ends = math.max(changed, number), math.max(own_ends, now + held_at_most)
+    if number > changed then changed = number end
+    if now + held_at_most > own_ends then own_ends = now + held_at_most end
   end
   if own_ends > now then
-    others = others .. pack('<I7I7I7I7I7I7', process, own, first, changed, renewed, own_ends)
-    ends = math.max(ends, own_ends)
+    leases = leases .. struct.pack('<I7I7I7I7I7I7', process, own, own_ends, first, changed, renewed)
+    if own_ends > ends then ends = own_ends end
   end
-  if others ~= '' and is_new then
-    call('SET', leases, others, 'PX', 60000)
-    has_new_list = true
-  elseif others ~= '' then
-    call('SET', leases, others, 'KEEPTTL')
-  end
-  return true, ends, by_others + own
+  return true, ends, taken, leases, by_others + own, #leases
 end

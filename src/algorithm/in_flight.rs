@@ -254,22 +254,9 @@ impl Scripted for InFlight {
     fn script() -> Script {
         Script::new("in_flight", include_str!("in_flight.lua"))
             .parameters(&["max", "held_at_most"])
-            .state(&["taken"])
-            .with_list(
-                &["taken"],
-                &[
-                    "others",
-                    "by_others",
-                    "others_end",
-                    "own",
-                    "first",
-                    "changed",
-                    "renewed",
-                    "own_ends",
-                    "is_new",
-                ],
-            )
+            .state(&["taken", "bytes"])
             .with(|member| {
+                member.told = &["taken_before"];
                 member.in_flight = true;
                 member.per_request = true;
                 member.keeps_refunds = true;
@@ -286,18 +273,17 @@ impl Scripted for InFlight {
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
-        let &[taken] = numbers else {
-            return None;
-        };
         Some(Places {
             since_micros: at.as_micros().max(1),
-            taken,
+            taken: *numbers.first()?,
             ..self.fresh(at)
         })
     }
 
     fn numbers(&self, places: &Places, at: Timestamp, tell: &mut dyn FnMut(u64)) {
         tell(places.taken(at));
+        // No process has a lease.
+        tell(0);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {

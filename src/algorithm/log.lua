@@ -31,11 +31,11 @@
 local function log_seek(list, first_total, total, last_slot, least_slot, least_total)
   local before, low, high, probe, slot, slot_total = first_total, 0, 2 ^ 31, 0, nil, nil
   while low < high do
-    local entry = call('LINDEX', list, probe)
+    local entry = redis.call('LINDEX', list, probe)
     local its_slot, its_total
     if entry then
       if #entry ~= 14 then error('UNREADABLE entry') end
-      its_slot, its_total = unpack('<I7I7', entry)
+      its_slot, its_total = struct.unpack('<I7I7', entry)
       -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
       if its_total < before or its_total > total then error('UNREADABLE entry') end
     end
@@ -65,6 +65,15 @@ local function log_counted(this_slot, span, list, expired, total, first_slot, fi
   return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
 end
 
+-- The slot of the entry with which so many units are reached.
+local function log_reaches(units, newest, list, before_list, total, first_slot, first_total,
+  last_slot)
+  if units > total then return newest end
+  if units <= first_total then return first_slot end
+  local _, slot = log_seek(list, before_list, total, last_slot, 0, units)
+  return slot
+end
+
 local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
   first_total, last_slot)
   if first_slot > last_slot or first_total > total or expired > total
@@ -78,21 +87,17 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
   local fits = counted + cost <= units or cost == 0
   -- What is held beside it counts as the newest entry.
   local newest = beside > 0 and this_slot or last_slot
-  local function after(reaches)
-    if reaches > total then return newest end
-    if reaches <= first_total then return first_slot end
-    local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
-    return at
-  end
   if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
   local over = total + beside - units
   local room_after = first_slot
   if total == expired then
     room_after = this_slot
   elseif counted > units then
-    room_after = after(over + 1)
+    room_after = log_reaches(over + 1, newest, list, before_list, total, first_slot, first_total,
+      last_slot)
   end
-  local cost_after = not fits and cost <= units and after(over + cost) or 0
+  local cost_after = not fits and cost <= units and log_reaches(over + cost, newest, list,
+    before_list, total, first_slot, first_total, last_slot) or 0
   return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
     expired, first_slot, first_total, drop
 end
@@ -104,7 +109,6 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
     expired, first_slot, first_total, drop = log_counted(
       this_slot, span, list, expired, total, first_slot, first_total, last_slot)
   end
-  local has_list = drop > 0 or first_total < total or total == 0
   if cost < 0 then
     -- The oldest units are given back: those that stay count for as long or longer.
     expired = math.min(expired - cost, total)
@@ -116,7 +120,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
     if total == expired or total + cost >= 2 ^ 53 then
       -- The log begins anew. If it becomes too much to be told apart, all of it is one entry.
       local counted = math.min(total - expired + cost, 2 ^ 53 - 1)
-      if has_list then call('LTRIM', list, 1, 0) end
+      if drop > 0 or first_total < total or total == 0 then redis.call('LTRIM', list, 1, 0) end
       drop, expired, total, first_slot, first_total, last_slot =
         0, 0, counted, this_slot, counted, this_slot
     else
@@ -124,18 +128,18 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
         if first_total == total then first_total = total + cost end
       elseif first_total < total then
         -- The last entry, which is not the first, goes to the list.
-        local entry = pack('<I7I7', last_slot, total)
-        if call('RPUSHX', list, entry) == 0 then
+        local entry = struct.pack('<I7I7', last_slot, total)
+        if redis.call('RPUSHX', list, entry) == 0 then
           -- Whether an expiry may be set is tried before there is a list.
-          call('PEXPIRE', list, 60000)
-          call('RPUSH', list, entry)
+          redis.call('PEXPIRE', list, 60000)
+          redis.call('RPUSH', list, entry)
           has_new_list = true
         end
       end
       total, last_slot = total + cost, this_slot
     end
   end
-  if drop > 0 then call('LTRIM', list, drop, '-1') end
+  if drop > 0 then redis.call('LTRIM', list, drop, '-1') end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
   local ends = math.ceil((last_slot + span) / slot) * slot
   return true, ends, expired, total, first_slot, first_total, last_slot

@@ -152,9 +152,9 @@ pub(crate) struct Member {
     pub(crate) source: &'static str,
     pub(crate) parameters: Names,
     pub(crate) state: Names,
-    /// The numbers that it replies where nothing was charged, if it keeps a list beside its state.
+    /// The numbers that it replies beside its state where nothing was charged.
     pub(crate) told: Names,
-    /// What it returns after these when it is asked, for when it is charged.
+    /// What it returns after these when it is asked, for when it is charged, if it keeps a list.
     pub(crate) kept: Names,
     /// Whether units are never given back.
     pub(crate) keeps_refunds: bool,
@@ -166,7 +166,8 @@ pub(crate) struct Member {
     pub(crate) holds_parts: bool,
     /// Whether it sees a cost of 1 instead of every larger one.
     pub(crate) per_request: bool,
-    /// Whether it counts requests in flight.
+    /// Whether it counts requests in flight. A part of its state is a text, the leases of the
+    /// processes, with as many bytes as the last number says.
     pub(crate) in_flight: bool,
     /// Whether it never refuses, and is charged only where it fits.
     pub(crate) in_shadow: bool,
@@ -239,7 +240,7 @@ impl Script {
 impl Member {
     /// Whether it keeps a list under a key of its own.
     pub(crate) fn has_list(&self) -> bool {
-        !self.told.is_empty()
+        !self.kept.is_empty()
     }
 }
 

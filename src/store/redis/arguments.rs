@@ -188,32 +188,45 @@ fn admissions<'a>(
 }
 
 impl<'a> Units<'a> {
-    /// What each member is charged, in their order.
-    fn of_each(self, script: &'a Script) -> impl Iterator<Item = f64> + use<'a> {
-        let admission = match self {
+    /// The numbers of the admission that it is about.
+    fn admission(self) -> &'a [f64] {
+        match self {
             Self::TakenBack(_, admission) => admission,
             Self::Settled(settlement) => settlement.admission,
             _ => &[],
-        };
-        admissions(script, admission).map(move |(member, was_charged, _)| {
-            let units = |units: u32| f64::from(units_of(member, units));
-            match self {
-                Self::Cost(cost) => units(cost),
-                Self::Debit(debit) if !member.in_flight => units(debit),
-                Self::Refund(refund) if !member.keeps_refunds => -units(refund),
-                Self::TakenBack(cost, _)
-                    if was_charged && (!member.keeps_refunds || member.withdraws) =>
-                {
-                    -units(cost)
-                }
-                Self::Settled(of) if was_charged && member.settled => units(of.spent),
-                Self::Settled(of) if was_charged && member.withdraws && of.is_withdrawn => {
-                    -units(of.held)
-                }
-                Self::InFlight(change) if member.in_flight => f64::from(change),
-                _ => 0.0,
+        }
+    }
+
+    /// What a member is charged.
+    fn of(self, member: &Member, was_charged: bool) -> f64 {
+        let units = |units: u32| f64::from(units_of(member, units));
+        match self {
+            Self::Cost(cost) => units(cost),
+            Self::Debit(debit) if !member.in_flight => units(debit),
+            Self::Refund(refund) if !member.keeps_refunds => -units(refund),
+            Self::TakenBack(cost, _)
+                if was_charged && (!member.keeps_refunds || member.withdraws) =>
+            {
+                -units(cost)
             }
-        })
+            Self::Settled(of) if was_charged && member.settled => units(of.spent),
+            Self::Settled(of) if was_charged && member.withdraws && of.is_withdrawn => {
+                -units(of.held)
+            }
+            Self::InFlight(change) if member.in_flight => f64::from(change),
+            _ => 0.0,
+        }
+    }
+
+    /// What the admission left that a member settles or gives back.
+    fn left(self, member: &Member, was_charged: bool, admission: &[f64]) -> [f64; 2] {
+        match (self, admission) {
+            (Self::Settled(of), &[generation]) if was_charged => {
+                [generation, units_of(member, of.held).into()]
+            }
+            (Self::Settled(_), &[tick, debt]) => [tick, debt],
+            _ => [0.0; 2],
+        }
     }
 }
 
@@ -223,23 +236,6 @@ fn units_of(member: &Member, units: u32) -> u32 {
         true => units.min(1),
         false => units,
     }
-}
-
-/// The second argument of a settlement.
-pub(super) fn settled(script: &Script, settlement: Settlement<'_>) -> Bytes {
-    let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-    for (member, was_charged, own) in admissions(script, settlement.admission) {
-        if member.settled && was_charged {
-            push(&mut numbers, own.first().copied().unwrap_or(0.0));
-            let held = units_of(member, settlement.held);
-            push(&mut numbers, f64::from(held));
-        } else if member.settled {
-            numbers.resize(numbers.len() + 2 * size_of::<f64>(), 0);
-        } else if member.withdraws {
-            own.iter().for_each(|&number| push(&mut numbers, number));
-        }
-    }
-    numbers.into()
 }
 
 /// A policy's id in base64url.
@@ -253,8 +249,8 @@ fn encode_id(policy: PolicyId) -> [u8; 11] {
 /// What each member is charged, and its numbers; those of holding are left.
 fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>) -> &'q [u64] {
     let (script, place, mut told) = (&query.scripts.script, query.place, &*query.told);
-    for (member, cost) in script.members().iter().zip(units.of_each(script)) {
-        push(numbers, cost);
+    for (member, was_charged, admission) in admissions(script, units.admission()) {
+        push(numbers, units.of(member, was_charged));
         let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
         own.iter().for_each(|&number| push(numbers, number as f64));
         told = rest;
@@ -262,6 +258,10 @@ fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>
             push(numbers, place.process);
             push(numbers, place.number);
             push(numbers, place.running);
+        }
+        if member.settled || member.withdraws {
+            let left = units.left(member, was_charged, admission);
+            left.into_iter().for_each(|number| push(numbers, number));
         }
     }
     told

@@ -139,15 +139,13 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let admission = admission.unwrap_or_default();
         let arguments = if scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
-            self.settlement(
-                query,
-                Settlement {
-                    admission: &admission,
-                    held: cost,
-                    spent: 0,
-                    is_withdrawn: false,
-                },
-            )
+            let units = Units::Settled(Settlement {
+                admission: &admission,
+                held: cost,
+                spent: 0,
+                is_withdrawn: false,
+            });
+            vec![self.shared.arguments([query], (Op::Settle, units))]
         } else {
             let units = Units::TakenBack(cost, &admission);
             vec![

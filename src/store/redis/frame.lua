@@ -6,13 +6,14 @@
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
---          microseconds, or -1 if the server's counts; then of each member its cost and its
---          numbers; then of each how long it holds (0: never), and how long a hold matters after
---          its end
--- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
---          the admission left. Of op 4: the value that the charge replied
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script

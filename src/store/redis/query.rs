@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{KeyQuery, Queries, Settlement, Units, settled},
+    arguments::{KeyQuery, Queries, Settlement, Units},
     failure,
     limits::RedisLimit,
     lock,
@@ -181,25 +181,17 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let is_settled =
                 (query.scripts).has(|member| member.settled || is_withdrawn && member.withdraws);
             if is_settled {
-                let settlement = Settlement {
+                let units = Units::Settled(Settlement {
                     admission: &admission,
                     held,
                     spent,
                     is_withdrawn,
-                };
-                let arguments = self.settlement(query, settlement);
-                sent.push(self.shared.send_late(query, arguments));
+                });
+                let arguments = self.shared.arguments([query], (Op::Settle, units));
+                sent.push(self.shared.send_late(query, vec![arguments]));
             }
         }
         sent
-    }
-
-    pub(super) fn settlement(&self, query: &KeyQuery, settlement: Settlement<'_>) -> Vec<Bytes> {
-        let units = Units::Settled(settlement);
-        vec![
-            self.shared.arguments([query], (Op::Settle, units)),
-            settled(&query.scripts.script, settlement),
-        ]
     }
 
     /// Gives the places of a request in flight back: sends it at once.

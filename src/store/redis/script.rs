@@ -52,8 +52,8 @@ struct Lines<'a>(Vec<Limit<'a>>);
 /// Whether one script can be about all of these, also where others hold units.
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
     let names = |member: &Member| {
-        let of_lists = member.told.len() + member.kept.len();
-        21 + member.parameters.len() + member.state.len() + of_lists
+        let own = [member.parameters, member.state, member.told, member.kept];
+        21 + own.concat().len()
     };
     let members = limits.iter().flat_map(Script::members);
     members.map(names).sum::<usize>() <= MAX_NAMES
@@ -116,19 +116,13 @@ fn whole(count: usize) -> String {
     "I7".repeat(count)
 }
 
-/// A line that reads these names.
-fn doubles(names: &[String], from: &str) -> String {
-    let (formats, names) = ("d".repeat(names.len()), names.join(", "));
-    format!("{names} = struct.unpack('<{formats}', {from})\n")
-}
-
 impl<'a> Lines<'a> {
     fn of(limits: &'a [Script], holds: bool) -> Self {
         let (mut all, mut number, mut keys) = (Vec::new(), 0, 0);
         for (limit, script) in (1..).zip(limits) {
             keys += 1;
             let key = keys;
-            let members = script.members().iter().map(|member| {
+            let named = |member: &'a Member| {
                 number += 1;
                 keys += usize::from(member.has_list());
                 Named {
@@ -138,12 +132,13 @@ impl<'a> Lines<'a> {
                     list: member.has_list().then_some(keys),
                     holds: holds && !member.in_flight,
                 }
-            });
+            };
+            let members: Vec<_> = script.members().iter().map(named).collect();
             all.push(Limit {
-                members: members.collect(),
                 number: limit,
                 key,
-                holds,
+                holds: members.iter().any(|named| named.holds),
+                members,
             });
         }
         Self(all)
@@ -154,7 +149,7 @@ impl<'a> Lines<'a> {
     }
 
     fn holds(&self) -> bool {
-        self.members().any(|named| named.holds)
+        self.0.iter().any(|limit| limit.holds)
     }
 
     /// Reads the first argument.
@@ -168,20 +163,17 @@ impl<'a> Lines<'a> {
                 false => vec!["_".to_owned(); HOLDING.len()],
             }));
         }
-        format!("local {}", doubles(&names, "ARGV[1]"))
+        let (formats, names) = ("d".repeat(names.len()), names.join(", "));
+        format!("local {names} = struct.unpack('<{formats}', ARGV[1])\n")
     }
 
     /// The lines that name members.
     fn decision(&self) -> String {
         let mut text = String::new();
-        let admitted: Vec<_> = self.members().flat_map(Named::admitted).collect();
-        if !admitted.is_empty() {
-            let (names, read) = (admitted.join(", "), doubles(&admitted, "ARGV[2]"));
-            text += &format!("local {names}\nif op == SETTLE then\n  {read}end\n");
-        }
         self.0.iter().for_each(|limit| text += &limit.read());
-        if let [_] = &*self.0 {
-            text += "if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end\n";
+        if let [only] = &*self.0 {
+            let [value, _] = only.without_leases();
+            text += &format!("if op == TAKE_BACK and {value} ~= ARGV[2] then return '' end\n");
         }
         for limit in &self.0 {
             let members = limit.members.iter();
@@ -193,10 +185,9 @@ impl<'a> Lines<'a> {
         text += &format!("if not must and (op == LOOK{refused}) then\n  {reply}end\n");
         self.members().for_each(|named| text += &named.charge());
         self.0.iter().for_each(|limit| text += &limit.write());
-        let kind = if self.holds() {
-            CHARGED_AND_TELLS
-        } else {
-            CHARGED_AND_MORE
+        let kind = match self.holds() {
+            true => CHARGED_AND_TELLS,
+            false => CHARGED_AND_MORE,
         };
         if self.answers_more() {
             return text + &self.reply(kind);
@@ -244,12 +235,12 @@ impl<'a> Lines<'a> {
         }
         let mut values = String::new();
         for limit in &self.0 {
-            let value = match kind {
-                NOT_CHARGED => limit.name("stored"),
-                _ => limit.name("value"),
+            let [value, size] = match kind {
+                NOT_CHARGED => limit.without_leases(),
+                _ => ["value", "#value"].map(|name| limit.name(name)),
             };
             numbers.push(format!("now + {}", limit.name("ahead")));
-            numbers.push(format!("#{value}"));
+            numbers.push(size);
             values += &format!(" .. {value}");
         }
         let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
@@ -269,12 +260,33 @@ impl Limit<'_> {
         times.into_iter().chain(states).collect()
     }
 
-    /// The generations of all members, if the script holds.
+    /// The generations of all members, if its value may have a tail.
     fn generations(&self) -> Vec<String> {
-        let of_holding = self.members.iter().filter(|_| self.holds);
-        of_holding
-            .flat_map(|named| named.names(GENERATIONS))
-            .collect()
+        let members = self.members.iter().filter(|_| self.holds);
+        members.flat_map(|named| named.names(GENERATIONS)).collect()
+    }
+
+    /// The names of something of its members in flight. Their leases stand behind the tail.
+    fn in_flight(&self, name: &str) -> Vec<String> {
+        let members = self.members.iter().filter(|named| named.member.in_flight);
+        members.map(|named| named.name(name)).collect()
+    }
+
+    /// What is stored without leases, and how many bytes that is.
+    fn without_leases(&self) -> [String; 2] {
+        let stored = self.name("stored");
+        match self.in_flight("before").into_iter().next() {
+            Some(before) => [format!("{stored}:sub(1, {before})"), before],
+            None => [stored.clone(), format!("#{stored}")],
+        }
+    }
+
+    /// Counts the bytes before the leases of each member.
+    fn find_leases(&self) -> String {
+        let (stored, bytes) = (self.name("stored"), self.in_flight("bytes"));
+        let befores = self.in_flight("before").into_iter().enumerate();
+        let line = |(at, before)| format!("  {before} = #{stored} - {}\n", bytes[at..].join(" - "));
+        befores.map(line).collect()
     }
 
     fn read(&self) -> String {
@@ -284,48 +296,42 @@ impl Limit<'_> {
         let with_tail = bytes + 7 * GENERATIONS.len() * self.members.len();
         let unreadable = format!("then error('{UNREADABLE} state') end");
         let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
-        let [tail, or_tail, read_tail] = match self.holds {
-            true => [
-                String::new(),
-                format!(" and #stored_{k} ~= {with_tail}"),
-                format!(
-                    "  if #stored_{k} == {with_tail} then\n    \
-                       {} = unpack('<{}', stored_{k}, {})\n    \
-                       if {} {unreadable}\n  \
-                     end\n",
-                    held.join(", "),
-                    whole(held.len()),
-                    bytes + 1,
-                    too_large(&held)
-                ),
-            ],
-            false => [
-                format!("  if #stored_{k} == {with_tail} then return '\\2' end\n"),
-                String::new(),
-                String::new(),
-            ],
+        let zeros = [&names[..], &held, &self.in_flight("before")].concat();
+        let [_, size] = self.without_leases();
+        let tail = match self.holds {
+            true => format!(
+                "  if {size} == {with_tail} then\n    \
+                   {} = unpack('<{}', stored_{k}, {})\n    \
+                   if {} {unreadable}\n  \
+                 end\n",
+                held.join(", "),
+                whole(held.len()),
+                bytes + 1,
+                too_large(&held)
+            ),
+            false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
         };
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
              local now_{k}, {} = now, now{}\n\
-             if stored_{k} then\n\
+             if stored_{k} then\n  \
+               if #stored_{k} < {bytes} {unreadable}\n  \
+               mark, {} = unpack('<B{}', stored_{k})\n\
+               {}  \
+               if mark ~= 1 or {size} ~= {bytes} and {size} ~= {with_tail} or {} {unreadable}\n\
                {tail}  \
-               if #stored_{k} ~= {bytes}{or_tail} {unreadable}\n  \
-               mark, {} = unpack('<B{}', stored_{k})\n  \
-               if mark ~= 1 or {} {unreadable}\n\
-               {read_tail}  \
                now_{k} = now + ahead_{k}\n  \
                if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
-                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. string.sub(stored_{k}, 16), \
-                   'KEEPTTL')\n  \
+                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. stored_{k}:sub(16), 'KEEPTTL')\n  \
                end\n  \
                if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
              else stored_{k} = '' end\n",
-            [&names[..], &held].concat().join(", "),
-            ", 0".repeat(names.len() + held.len() - 1),
+            zeros.join(", "),
+            ", 0".repeat(zeros.len() - 1),
             names.join(", "),
             whole(names.len()),
+            self.find_leases(),
             too_large(&names),
         )
     }
@@ -338,16 +344,13 @@ impl Limit<'_> {
             let (format, names) = (whole(names.len()), names.join(", "));
             format!("pack('<B{format}', 1, {names})")
         };
-        let held = self.members.iter().filter(|named| named.holds);
-        let held: Vec<_> = held.map(Named::held).collect();
-        match self.holds {
-            false => packed(&names),
-            true => {
-                let all = [&names[..], &self.generations()].concat();
-                let held = held.join(" + ");
-                format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
-            }
+        if !self.holds {
+            return packed(&names);
         }
+        let held = self.members.iter().filter(|named| named.holds);
+        let held = held.map(Named::held).collect::<Vec<_>>().join(" + ");
+        let all = [&names[..], &self.generations()].concat();
+        format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
     }
 
     fn write(&self) -> String {
@@ -362,13 +365,14 @@ impl Limit<'_> {
             }
         };
         let lists: Vec<_> = self.members.iter().filter_map(|named| named.list).collect();
-        let or_new_list = if lists.is_empty() {
-            ""
-        } else {
-            " or has_new_list"
+        let or_new_list = match lists.is_empty() {
+            true => "",
+            false => " or has_new_list",
         };
         let expire = lists.iter();
         let expire = expire.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
+        let all = [vec![self.name("value")], self.in_flight("leases")].concat();
+        let all = all.join(" .. ");
         text + &format!(
             "local ttl_ms_{k}\n\
              if {ends} >= key_expires_at_{k} or not servers_time{or_new_list} then\n  \
@@ -378,10 +382,10 @@ impl Limit<'_> {
              end\n\
              local value_{k} = {}\n\
              if ttl_ms_{k} then\n  \
-               call('SET', KEYS[{key}], value_{k}, 'PX', ttl_ms_{k})\n\
+               call('SET', KEYS[{key}], {all}, 'PX', ttl_ms_{k})\n\
                {}\
              else\n  \
-               call('SET', KEYS[{key}], value_{k}, 'KEEPTTL')\n\
+               call('SET', KEYS[{key}], {all}, 'KEEPTTL')\n\
              end\n",
             self.value("now"),
             expire.collect::<String>()
@@ -395,14 +399,19 @@ impl Limit<'_> {
             return String::new();
         };
         let (k, key) = (self.number, self.key);
+        let before = self.in_flight("before").into_iter().take(1);
+        let leases = before.map(|before| format!(" .. stored_{k}:sub({before} + 1)"));
         named.spend(&format!(
-            "  stored_{k} = {}\n  \
+            "  stored_{k} = {}{}\n\
+             {}  \
                call('SET', KEYS[{key}], stored_{k}, 'KEEPTTL')\n  \
                if has_new_list then\n    \
                  call('PEXPIRE', KEYS[{list}], \
                    math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
                end\n",
-            self.value("last")
+            self.value("last"),
+            leases.collect::<String>(),
+            self.find_leases(),
         ))
     }
 }

@@ -47,11 +47,11 @@ impl Named<'_> {
     /// Its cost and its numbers, in the order of the arguments.
     pub(super) fn arguments(&self) -> Vec<String> {
         let own = [vec![self.name("cost")], self.names(self.member.parameters)];
-        [own.concat(), self.process()].concat()
+        [own.concat(), self.process(), self.admitted()].concat()
     }
 
     /// What is said of an admission that is settled or gives its turn back.
-    pub(super) fn admitted(&self) -> Vec<String> {
+    fn admitted(&self) -> Vec<String> {
         match (self.member.settled, self.member.withdraws) {
             (true, _) => self.names(&["named", "taken"]),
             (_, true) => self.names(&["left_tick", "left_debt"]),
@@ -75,6 +75,9 @@ impl Named<'_> {
         arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
         arguments.extend(self.state());
+        if self.member.in_flight {
+            arguments.extend([format!("stored_{}", self.limit), self.name("before")]);
+        }
         arguments.extend(after);
         format!("{}{ask}({})", self.member.function, arguments.join(", "))
     }
@@ -130,7 +133,7 @@ impl Named<'_> {
             held.collect::<String>()
         );
         if self.member.settled {
-            text += &format!("if {taken} then {taken} = {taken} * {unit} end\n");
+            text += &format!("{taken} = {taken} * {unit}\n");
         }
         text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
     }
@@ -189,15 +192,18 @@ impl Named<'_> {
         let last = format!("last_{k}");
         if !self.holds {
             let charged = self.charged(&last, "must");
-            return text
-                + &match self.member.in_shadow {
-                    true => format!(
+            if self.member.in_shadow {
+                return text
+                    + &format!(
                         "local {fits} = {charged}\n{refused}local {ends}\n_, {ends}, {state} =\n  {charged}\n"
-                    ),
-                    false => {
-                        format!("local {fits}, {ends}\n{fits}, {ends}, {state} =\n  {charged}\n")
-                    }
-                };
+                    );
+            }
+            let mut names = [vec![fits, ends], self.told()].concat();
+            if self.member.in_flight {
+                names.push(self.name("leases"));
+            }
+            let names = names.join(", ");
+            return text + &format!("local {names}\n{names}, {state} =\n  {charged}\n");
         }
         let last = self.name("as_of");
         let beside = format!("{last}, now_{k}, {cost} + {}, false", self.held());
@@ -241,7 +247,7 @@ impl Named<'_> {
         let (at_most, generations) = (self.name("at_most"), self.names(GENERATIONS).join(", "));
         let mut text = format!(
             "{cost}, {generations} =\n  \
-               held(now_{}, {cost}, {at_most}, {admission}, {generations})\n",
+               held(must, op == SETTLE, now_{}, {cost}, {at_most}, {admission}, {generations})\n",
             self.limit
         );
         if self.member.holds_parts {

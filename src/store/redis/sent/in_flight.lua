@@ -8,13 +8,14 @@ local op, now, cost_1, max_1, held_at_most_1, process_1, number_1,
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
---          microseconds, or -1 if the server's counts; then of each member its cost and its
---          numbers; then of each how long it holds (0: never), and how long a hold matters after
---          its end
--- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
---          the admission left. Of op 4: the value that the charge replied
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
@@ -46,117 +47,110 @@ local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or
 -- Where Redis has lost a lease, it learns from the next message how many requests are sure, and
 -- leaves out ends that are older than that message: what they end is not counted.
 --
--- Given    now           microseconds
+-- Given    last, now     microseconds: when the state was written, and now
 --          cost          1 for a request that begins, -1 for one that ends, else 0
+--          must          whether the cost is charged even if it does not fit
 --          max           how many may be in flight
 --          held_at_most  how long a lease lasts, in microseconds
 --          process       the number of the process
 --          number        of this message, counted by the process
 --          running       how many requests are in flight: in a renewal with those that are asked
 --                        for, else those that are sure without this one; -1 if nothing is said
---          leases        the key of the leases, each of them whole numbers of 7 bytes: the process,
---                        the requests, the numbers of the first message, of the last change and of
---                        the last renewal, and when it ends
 --          taken         what the last charge replied: it is not read
---          others ...    the leases, as in_flight_ask returned them
--- Returns  in_flight_ask whether the cost fits; how many are in flight; and the leases: those of
---                        others, how many they have, and until when; the parts of its own; and
---                        whether there is none
---          in_flight     true; when no lease lasts any more; and how many are in flight
-
-local function in_flight_ask(now, cost, beside, max, held_at_most, process, number, running, leases)
-  local stored, others, by_others, ends = call('GET', leases) or '', '', 0, now
-  local own, first, changed, renewed, own_ends = 0, number, 0, 0, now
-  if #stored % 42 ~= 0 then error('UNREADABLE leases') end
-  for at = 1, #stored, 42 do
-    local id, requests, its_first, last_change, last_renewal, lasts_until =
-      unpack('<I7I7I7I7I7I7', stored, at)
-    if lasts_until <= now then
-      -- It is as good as lost.
-    elseif id == process then
-      own, first, changed, renewed, own_ends =
-        requests, its_first, last_change, last_renewal, lasts_until
+--          bytes         of the leases
+--          stored        what is stored, with the leases, each of them whole numbers of 7 bytes: the
+--                        process, the requests, when it ends, and the numbers of the first message,
+--                        of the last change and of the last renewal
+--          before        how many bytes stand before the leases
+-- Returns  whether the cost fits; when no lease lasts any more; how many are in flight without the
+--          cost; and if it fits, the leases and the state with it
+local function in_flight(last, now, cost, must, max, held_at_most, process, number, running, taken,
+  bytes, stored, before)
+  local leases, by_others, ends, from = '', 0, now, before + 1
+  local own, own_ends, first, changed, renewed = 0, now, number, 0, 0
+  if bytes % 42 ~= 0 then error('UNREADABLE leases') end
+  for at = from, before + bytes, 42 do
+    local id, requests, lasts_until = struct.unpack('<I7I7I7', stored, at)
+    if id ~= process and lasts_until > now then
+      by_others = by_others + requests
+      if lasts_until > ends then ends = lasts_until end
     else
-      others, by_others = others .. string.sub(stored, at, at + 41), by_others + requests
-      ends = math.max(ends, lasts_until)
+      -- Its own is written anew, one that has ended is as good as lost.
+      if at > from then leases = leases .. stored:sub(from, at - 1) end
+      from = at + 42
+      if lasts_until > now then
+        own, own_ends = requests, lasts_until
+        first, changed, renewed = struct.unpack('<I7I7I7', stored, at + 21)
+      end
     end
   end
-  local sure = number > changed and math.max(own, running) or own
+  if from <= before + bytes then leases = leases .. stored:sub(from, before + bytes) end
+  local sure = own
+  if number > changed and running > own then sure = running end
+  taken = by_others + sure
   -- A renewal that came first has counted it.
   local more = number > renewed and cost or 0
-  return by_others + sure + more <= max or cost == 0, by_others + sure,
-    others, by_others, ends, own, first, changed, renewed, own_ends, stored == ''
-end
-
-local function in_flight(now, cost, max, held_at_most, process, number, running, leases, taken,
-  others, by_others, ends, own, first, changed, renewed, own_ends, is_new)
+  if taken + more > max and cost > 0 and not must then return false, nil, taken end
   if cost == 0 and running >= 0 then
     if number > changed and number > renewed then own, renewed = running, number end
     own_ends = now + held_at_most
   elseif cost ~= 0 then
-    if number > renewed and (cost > 0 or number >= first) then
-      -- A begin is counted beside those that are sure, an end leaves as many.
-      if number > changed and cost > 0 then own = math.max(own, running) end
-      own = math.max(own + cost, 0)
-      if number > changed and cost < 0 then own = math.max(own, running) end
+    if number > renewed and cost > 0 then
+      -- A begin is counted beside those that are sure.
+      own = sure + cost
+    elseif number > renewed and number >= first then
+      -- An end leaves as many.
+      own = math.max(own + cost, number > changed and running or 0, 0)
     end
-    changed, own_ends = math.max(changed, number), math.max(own_ends, now + held_at_most)
+    if number > changed then changed = number end
+    if now + held_at_most > own_ends then own_ends = now + held_at_most end
   end
   if own_ends > now then
-    others = others .. pack('<I7I7I7I7I7I7', process, own, first, changed, renewed, own_ends)
-    ends = math.max(ends, own_ends)
+    leases = leases .. struct.pack('<I7I7I7I7I7I7', process, own, own_ends, first, changed, renewed)
+    if own_ends > ends then ends = own_ends end
   end
-  if others ~= '' and is_new then
-    call('SET', leases, others, 'PX', 60000)
-    has_new_list = true
-  elseif others ~= '' then
-    call('SET', leases, others, 'KEEPTTL')
-  end
-  return true, ends, by_others + own
+  return true, ends, taken, leases, by_others + own, #leases
 end
 
 local stored_1 = call('GET', KEYS[1])
-local now_1, last_1, ahead_1, key_expires_at_1, taken_1 = now, now, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, taken_1, bytes_1, before_1 = now, now, 0, 0, 0,
+  0, 0
 if stored_1 then
-  if #stored_1 == 71 then return '\2' end
-  if #stored_1 ~= 29 then error('UNREADABLE state') end
-  mark, last_1, ahead_1, key_expires_at_1, taken_1 = unpack('<BI7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or taken_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 < 36 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, taken_1, bytes_1 = unpack('<BI7I7I7I7I7', stored_1)
+  before_1 = #stored_1 - bytes_1
+  if mark ~= 1 or before_1 ~= 36 and before_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or taken_1 >= 2 ^ 53
+    or bytes_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if before_1 == 78 then return '\2' end
   now_1 = now + ahead_1
   if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
-    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. string.sub(stored_1, 16),
-      'KEEPTTL')
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
-if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end
+if op == TAKE_BACK and stored_1:sub(1, before_1) ~= ARGV[2] then return '' end
 
-local fits_1, taken_1, others_1, by_others_1, others_end_1, own_1, first_1, changed_1, renewed_1,
-  own_ends_1, is_new_1 =
-  in_flight_ask(now_1, cost_1, 0, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2],
-    taken_1)
+local fits_1, ends_1, taken_before_1, leases_1
+fits_1, ends_1, taken_before_1, leases_1, taken_1, bytes_1 =
+  in_flight(last_1, now_1, cost_1, must, max_1, held_at_most_1, process_1, number_1, running_1,
+    taken_1, bytes_1, stored_1, before_1)
 if not must and (op == LOOK or not fits_1) then
-  return pack('<BI7I7I7I7', 0, (fits_1 and 1 or 0), taken_1, now + ahead_1, #stored_1) .. stored_1
+  return pack('<BI7I7I7I7', 0, (fits_1 and 1 or 0), taken_before_1, now + ahead_1,
+    before_1) .. stored_1:sub(1, before_1)
 end
-local ends_1
-_, ends_1, taken_1 =
-  in_flight(now_1, cost_1, max_1, held_at_most_1, process_1, number_1, running_1, KEYS[2],
-    taken_1, others_1, by_others_1, others_end_1, own_1, first_1, changed_1, renewed_1,
-    own_ends_1, is_new_1)
 local ttl_ms_1
-if ends_1 >= key_expires_at_1 or not servers_time or has_new_list then
+if ends_1 >= key_expires_at_1 or not servers_time then
   local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
-local value_1 = pack('<BI7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, taken_1)
+local value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, taken_1, bytes_1)
 if ttl_ms_1 then
-  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
-  call('PEXPIRE', KEYS[2], ttl_ms_1)
+  call('SET', KEYS[1], value_1 .. leases_1, 'PX', ttl_ms_1)
 else
-  call('SET', KEYS[1], value_1, 'KEEPTTL')
+  call('SET', KEYS[1], value_1 .. leases_1, 'KEEPTTL')
 end
 if now_1 > now + ahead_1 then
   return pack('<BI7I7I7', 4, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1

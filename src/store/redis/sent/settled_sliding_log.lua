@@ -1,5 +1,5 @@
-local op, now, cost_1, units_1, slot_1, span_1, at_most_1,
-  matters_for_1 = struct.unpack('<dddddddd', ARGV[1])
+local op, now, cost_1, units_1, slot_1, span_1, named_1, taken_1, at_most_1,
+  matters_for_1 = struct.unpack('<dddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
@@ -8,13 +8,14 @@ local op, now, cost_1, units_1, slot_1, span_1, at_most_1,
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
---          microseconds, or -1 if the server's counts; then of each member its cost and its
---          numbers; then of each how long it holds (0: never), and how long a hold matters after
---          its end
--- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
---          the admission left. Of op 4: the value that the charge replied
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
@@ -70,11 +71,11 @@ local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or
 local function log_seek(list, first_total, total, last_slot, least_slot, least_total)
   local before, low, high, probe, slot, slot_total = first_total, 0, 2 ^ 31, 0, nil, nil
   while low < high do
-    local entry = call('LINDEX', list, probe)
+    local entry = redis.call('LINDEX', list, probe)
     local its_slot, its_total
     if entry then
       if #entry ~= 14 then error('UNREADABLE entry') end
-      its_slot, its_total = unpack('<I7I7', entry)
+      its_slot, its_total = struct.unpack('<I7I7', entry)
       -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
       if its_total < before or its_total > total then error('UNREADABLE entry') end
     end
@@ -104,6 +105,15 @@ local function log_counted(this_slot, span, list, expired, total, first_slot, fi
   return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
 end
 
+-- The slot of the entry with which so many units are reached.
+local function log_reaches(units, newest, list, before_list, total, first_slot, first_total,
+  last_slot)
+  if units > total then return newest end
+  if units <= first_total then return first_slot end
+  local _, slot = log_seek(list, before_list, total, last_slot, 0, units)
+  return slot
+end
+
 local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
   first_total, last_slot)
   if first_slot > last_slot or first_total > total or expired > total
@@ -117,21 +127,17 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
   local fits = counted + cost <= units or cost == 0
   -- What is held beside it counts as the newest entry.
   local newest = beside > 0 and this_slot or last_slot
-  local function after(reaches)
-    if reaches > total then return newest end
-    if reaches <= first_total then return first_slot end
-    local _, at = log_seek(list, before_list, total, last_slot, 0, reaches)
-    return at
-  end
   if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
   local over = total + beside - units
   local room_after = first_slot
   if total == expired then
     room_after = this_slot
   elseif counted > units then
-    room_after = after(over + 1)
+    room_after = log_reaches(over + 1, newest, list, before_list, total, first_slot, first_total,
+      last_slot)
   end
-  local cost_after = not fits and cost <= units and after(over + cost) or 0
+  local cost_after = not fits and cost <= units and log_reaches(over + cost, newest, list,
+    before_list, total, first_slot, first_total, last_slot) or 0
   return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
     expired, first_slot, first_total, drop
 end
@@ -143,7 +149,6 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
     expired, first_slot, first_total, drop = log_counted(
       this_slot, span, list, expired, total, first_slot, first_total, last_slot)
   end
-  local has_list = drop > 0 or first_total < total or total == 0
   if cost < 0 then
     -- The oldest units are given back: those that stay count for as long or longer.
     expired = math.min(expired - cost, total)
@@ -155,7 +160,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
     if total == expired or total + cost >= 2 ^ 53 then
       -- The log begins anew. If it becomes too much to be told apart, all of it is one entry.
       local counted = math.min(total - expired + cost, 2 ^ 53 - 1)
-      if has_list then call('LTRIM', list, 1, 0) end
+      if drop > 0 or first_total < total or total == 0 then redis.call('LTRIM', list, 1, 0) end
       drop, expired, total, first_slot, first_total, last_slot =
         0, 0, counted, this_slot, counted, this_slot
     else
@@ -163,18 +168,18 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
         if first_total == total then first_total = total + cost end
       elseif first_total < total then
         -- The last entry, which is not the first, goes to the list.
-        local entry = pack('<I7I7', last_slot, total)
-        if call('RPUSHX', list, entry) == 0 then
+        local entry = struct.pack('<I7I7', last_slot, total)
+        if redis.call('RPUSHX', list, entry) == 0 then
           -- Whether an expiry may be set is tried before there is a list.
-          call('PEXPIRE', list, 60000)
-          call('RPUSH', list, entry)
+          redis.call('PEXPIRE', list, 60000)
+          redis.call('RPUSH', list, entry)
           has_new_list = true
         end
       end
       total, last_slot = total + cost, this_slot
     end
   end
-  if drop > 0 then call('LTRIM', list, drop, '-1') end
+  if drop > 0 then redis.call('LTRIM', list, drop, '-1') end
   if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
   local ends = math.ceil((last_slot + span) / slot) * slot
   return true, ends, expired, total, first_slot, first_total, last_slot
@@ -188,7 +193,8 @@ end
 -- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
 -- its name hold.
 --
--- Given    now         microseconds
+-- Given    must, settles   whether it is charged whatever the rule says; whether it is a settlement
+--          now         microseconds
 --          cost        units that are held, spent or charged
 --          at_most     how long a generation lasts after its last hold, at least, and half of how
 --                      long it lasts in all; 0 if the cost is not held, but charged
@@ -197,11 +203,11 @@ end
 --          start, end, held of the earlier generation and of the later one: when it began, when it
 --                      ends, and the units that it holds
 -- Returns  the units that are charged, and the generations
-local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end,
-  l_held)
-  if at_most == 0 or cost == 0 and op <= LOOK then
+local function held(must, settles, now, cost, at_most, named, taken, e_start, e_end, e_held,
+  l_start, l_end, l_held)
+  if at_most == 0 or cost == 0 and not must then
     -- Nothing is held.
-  elseif op == SETTLE then
+  elseif settles then
     if named > 0 and named == e_start and e_held > 0 then
       e_held = math.max(e_held - taken, 0)
     elseif named > 0 and named == l_start and l_held > 0 then
@@ -210,10 +216,10 @@ local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_
       -- The hold is gone: only what was spent beyond it is charged.
       cost = math.max(cost - taken, 0)
     end
-  elseif op <= LOOK then
+  elseif not must then
     -- What nobody holds is as good as gone.
     if e_held + l_held == 0 then l_start, l_end = 0, 0 end
-    local at = math.max(now, l_start)
+    local at = now > l_start and now or l_start
     if at + at_most >= l_end then
       if e_held > 0 and l_held > 0 then
         -- Another limit of this name holds for longer: both generations still run.
@@ -238,21 +244,18 @@ local function held_ended(last, now, e_end, e_held, l_end, l_held)
   return e_held, math.max(last, e_end), 0, l_held
 end
 
-local named_1, taken_1
-if op == SETTLE then
-  named_1, taken_1 = struct.unpack('<dd', ARGV[2])
-end
 local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
   last_slot_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
   later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
-  if #stored_1 ~= 57 and #stored_1 ~= 99 then error('UNREADABLE state') end
+  if #stored_1 < 57 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
     last_slot_1 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53 or first_slot_1 >= 2 ^ 53
-    or first_total_1 >= 2 ^ 53 or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 57 and #stored_1 ~= 99 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53
+    or first_slot_1 >= 2 ^ 53 or first_total_1 >= 2 ^ 53
+    or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 99 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
       later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 58)
@@ -263,8 +266,7 @@ if stored_1 then
   now_1 = now + ahead_1
   if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
-    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. string.sub(stored_1, 16),
-      'KEEPTTL')
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
@@ -299,8 +301,8 @@ if not must and (op == LOOK or not fits_1) then
 end
 local ends_1
 cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1 =
-  held(now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1, earlier_end_1,
-    earlier_held_1, later_start_1, later_end_1, later_held_1)
+  held(must, op == SETTLE, now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1,
+    earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1)
 _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
   log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
     first_total_1, last_slot_1)

@@ -1,5 +1,5 @@
-local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, at_most_1,
-  matters_for_1 = struct.unpack('<ddddddddd', ARGV[1])
+local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, named_1, taken_1, at_most_1,
+  matters_for_1 = struct.unpack('<ddddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
@@ -8,13 +8,14 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, at_most_1,
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
---          microseconds, or -1 if the server's counts; then of each member its cost and its
---          numbers; then of each how long it holds (0: never), and how long a hold matters after
---          its end
--- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
---          the admission left. Of op 4: the value that the charge replied
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
@@ -82,7 +83,8 @@ end
 -- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
 -- its name hold.
 --
--- Given    now         microseconds
+-- Given    must, settles   whether it is charged whatever the rule says; whether it is a settlement
+--          now         microseconds
 --          cost        units that are held, spent or charged
 --          at_most     how long a generation lasts after its last hold, at least, and half of how
 --                      long it lasts in all; 0 if the cost is not held, but charged
@@ -91,11 +93,11 @@ end
 --          start, end, held of the earlier generation and of the later one: when it began, when it
 --                      ends, and the units that it holds
 -- Returns  the units that are charged, and the generations
-local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_start, l_end,
-  l_held)
-  if at_most == 0 or cost == 0 and op <= LOOK then
+local function held(must, settles, now, cost, at_most, named, taken, e_start, e_end, e_held,
+  l_start, l_end, l_held)
+  if at_most == 0 or cost == 0 and not must then
     -- Nothing is held.
-  elseif op == SETTLE then
+  elseif settles then
     if named > 0 and named == e_start and e_held > 0 then
       e_held = math.max(e_held - taken, 0)
     elseif named > 0 and named == l_start and l_held > 0 then
@@ -104,10 +106,10 @@ local function held(now, cost, at_most, named, taken, e_start, e_end, e_held, l_
       -- The hold is gone: only what was spent beyond it is charged.
       cost = math.max(cost - taken, 0)
     end
-  elseif op <= LOOK then
+  elseif not must then
     -- What nobody holds is as good as gone.
     if e_held + l_held == 0 then l_start, l_end = 0, 0 end
-    local at = math.max(now, l_start)
+    local at = now > l_start and now or l_start
     if at + at_most >= l_end then
       if e_held > 0 and l_held > 0 then
         -- Another limit of this name holds for longer: both generations still run.
@@ -132,19 +134,16 @@ local function held_ended(last, now, e_end, e_held, l_end, l_held)
   return e_held, math.max(last, e_end), 0, l_held
 end
 
-local named_1, taken_1
-if op == SETTLE then
-  named_1, taken_1 = struct.unpack('<dd', ARGV[2])
-end
 local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, earlier_start_1, earlier_end_1,
   earlier_held_1, later_start_1, later_end_1, later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0,
   0
 if stored_1 then
-  if #stored_1 ~= 36 and #stored_1 ~= 78 then error('UNREADABLE state') end
+  if #stored_1 < 36 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 78 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
       later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 37)
@@ -155,8 +154,7 @@ if stored_1 then
   now_1 = now + ahead_1
   if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
-    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. string.sub(stored_1, 16),
-      'KEEPTTL')
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
@@ -167,7 +165,7 @@ if speed_1 ~= rate_1 then
     speed_1)
   _, _, later_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, later_held_1, speed_1)
 end
-if taken_1 then taken_1 = taken_1 * unit_1 end
+taken_1 = taken_1 * unit_1
 cost_1, unit_1 = cost_1 * unit_1, 1
 local as_of_1 = last_1
 while (earlier_held_1 > 0 and earlier_end_1 <= now_1)
@@ -188,8 +186,8 @@ end
 if fits_1 then
   cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
     later_held_1 =
-    held(now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1, earlier_end_1,
-      earlier_held_1, later_start_1, later_end_1, later_held_1)
+    held(must, op == SETTLE, now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1,
+      earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1)
   if cost_1 == 0 then cost_1, unit_1 = 1, 0 end
   _, ends_1, debt_1, speed_1 =
     bucket(as_of_1, now_1, cost_1, true, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)

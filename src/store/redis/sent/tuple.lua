@@ -8,13 +8,14 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
---          microseconds, or -1 if the server's counts; then of each member its cost and its
---          numbers; then of each how long it holds (0: never), and how long a hold matters after
---          its end
--- ARGV[2]  of op 3: of each member that holds, the generation and the units; of each queue, what
---          the admission left. Of op 4: the value that the charge replied
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
---          state of each member; while units are held, the tail: two generations of each member
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
 -- Reply    charged: the values as they are written
 --          charged, and there is a shadow, a hold beside a list or another limit, or the server's
 --          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
@@ -121,18 +122,18 @@ local stored_1 = call('GET', KEYS[1])
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2,
   free_at_3 = now, now, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
-  if #stored_1 == 183 then return '\2' end
-  if #stored_1 ~= 57 then error('UNREADABLE state') end
+  if #stored_1 < 57 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2,
     free_at_3 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 or start_2 >= 2 ^ 53 or used_2 >= 2 ^ 53
+  if mark ~= 1 or #stored_1 ~= 57 and #stored_1 ~= 183 or last_1 >= 2 ^ 53
+    or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 or start_2 >= 2 ^ 53 or used_2 >= 2 ^ 53
     or free_at_3 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 183 then return '\2' end
   now_1 = now + ahead_1
   if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
-    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. string.sub(stored_1, 16),
-      'KEEPTTL')
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end

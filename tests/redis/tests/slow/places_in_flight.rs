@@ -10,7 +10,7 @@ use fred::prelude::Config;
 use proptest::prelude::*;
 use tokio::task::spawn_blocking;
 use tollgate::{
-    EachOf, Hold, Quota, RateLimiter,
+    EachOf, Hold, Quota, RateLimiter, StoreErrorKind,
     algorithm::{InFlight, SlidingLog, TokenBucket},
     store::RedisStore,
 };
@@ -196,6 +196,28 @@ fn what_a_stranger_has_put_under_one_key_costs_no_other_key_its_place() {
 }
 
 #[test]
+fn leases_that_no_script_wrote_are_an_error() {
+    let redis = Redis::start();
+    let limiter = limiter(&redis, 2);
+    let _place = hold(&redis, &limiter, "ann").unwrap();
+    let key = redis.keys("t").remove(0);
+    let state: bytes::Bytes = redis.ask("GET", &[&key]);
+    assert_eq!(
+        state.len(),
+        36 + 42,
+        "the numbers, and the lease of one process"
+    );
+    let mut shorter = state[..77].to_vec();
+    shorter[29] = 41;
+    let longer = [&state[..], b"x"].concat();
+    for other in [&state[..35], &state[..36], &state[..77], &shorter, &longer] {
+        redis.ask::<()>("SET", &[&key, other]);
+        let error = redis.wait(limiter.peek("ann")).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error}");
+    }
+}
+
+#[test]
 fn each_of_several_keys_is_renewed_and_given_back() {
     let redis = Redis::start();
     let limits = EachOf((
@@ -219,6 +241,30 @@ fn each_of_several_keys_is_renewed_and_given_back() {
         .wait(async { second.settle(0).await.and(third.settle(0).await) })
         .unwrap();
     assert_eq!((left("ann"), left("bob")), ([2, 3], [2, 3]));
+}
+
+#[test]
+fn a_place_and_a_hold_of_two_keys_are_taken_and_given_back_together() {
+    let redis = Redis::start();
+    let limits = EachOf((
+        InFlight::new(1).named("user").held_at_most(TIME),
+        TokenBucket::new(Quota::per_day(3))
+            .named("tenant")
+            .settled(),
+    ));
+    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
+    let caller = EachOf((Some("ann".to_owned()), Some(7_u64)));
+    let hold = || redis.wait(limiter.hold(&caller, 1)).unwrap();
+    let left = || {
+        let peeked = redis.wait(limiter.peek(&caller)).unwrap();
+        [0, 1].map(|place| peeked.policies()[place].remaining())
+    };
+    let first = hold().unwrap();
+    assert_eq!(hold().unwrap_err().policy(), "user");
+    assert_eq!(left(), [0, 2]);
+    redis.wait(async { first.settle(0).await }).unwrap();
+    assert_eq!(left(), [1, 3]);
+    assert!(hold().is_ok());
 }
 
 /// A process that has two places of `bob`, as long as it lives.
@@ -335,7 +381,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 struct Protocol<'a> {
     redis: &'a Redis,
     sha: &'a str,
-    keys: [String; 2],
+    key: String,
     places: f64,
     now: f64,
     number: f64,
@@ -382,14 +428,7 @@ impl Protocol<'_> {
             .iter()
             .flat_map(|number| number.to_le_bytes())
             .collect();
-        let [state, leases] = &self.keys;
-        let words = [
-            self.sha.as_bytes(),
-            b"2",
-            state.as_bytes(),
-            leases.as_bytes(),
-            &argument,
-        ];
+        let words = [self.sha.as_bytes(), b"1", self.key.as_bytes(), &argument];
         let reply: bytes::Bytes = self.redis.ask("EVALSHA", &words);
         let at = if reply[0] == 1 { 22 } else { 8 };
         let mut taken = [0; 8];
@@ -438,8 +477,7 @@ impl Protocol<'_> {
                 self.is_heard(which % self.replied.len());
             }
             Event::Forgets => {
-                self.redis
-                    .ask::<i64>("DEL", &[self.keys[0].as_bytes(), self.keys[1].as_bytes()]);
+                self.redis.ask::<i64>("DEL", &[self.key.as_bytes()]);
             }
             Event::End(_) | Event::Arrives(_) | Event::IsHeard(_) => {}
         }
@@ -468,11 +506,10 @@ fn messages_in_any_order_never_let_more_in_flight_than_there_are_places() {
         HISTORIES,
         || (1..=4_u32, events()),
         |(places, events)| {
-            let key = redis.new_key();
             let mut protocol = Protocol {
                 redis: &redis,
                 sha: &sha,
-                keys: [key.clone(), format!("{key} leases")],
+                key: redis.new_key(),
                 places: places.into(),
                 now: 1e15,
                 number: 0.0,
