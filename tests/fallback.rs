@@ -3,7 +3,7 @@
 
 use std::{
     convert::Infallible,
-    future::{Ready, ready},
+    future::ready,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -13,88 +13,15 @@ use std::{
 
 use http::{Request, Response};
 use tollgate::{
-    Decision, Hold, Limit, Options, Quota, RateLimitLayer, RateLimiter, StoreError, StoreErrorKind,
+    Decision, Hold, Options, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
-    key::{Global, Header, Key},
+    key::{Global, Header},
     response::{AsError, Refused},
-    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written},
+    store::LocalStore,
 };
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
-use crate::support::{Echo, by_hand};
-
-/// A store that answers, or fails with this error.
-#[derive(Clone)]
-struct Flapping<S> {
-    store: S,
-    failure: Arc<Mutex<Option<StoreErrorKind>>>,
-    answers_later: bool,
-}
-
-impl<S> Flapping<S> {
-    fn over(store: S) -> Self {
-        Self {
-            store,
-            failure: Arc::default(),
-            answers_later: false,
-        }
-    }
-
-    fn later(self) -> Self {
-        Self {
-            answers_later: true,
-            ..self
-        }
-    }
-
-    fn fails(&self, failure: impl Into<Option<StoreErrorKind>>) {
-        *self.failure.lock().unwrap() = failure.into();
-    }
-
-    fn answer<T>(
-        &self,
-        answer: impl FnOnce(&S) -> Result<T, StoreError>,
-    ) -> Answer<Result<T, StoreError>, Ready<Result<T, StoreError>>> {
-        let answer = match *self.failure.lock().unwrap() {
-            Some(kind) => Err(StoreError::new(kind, "down on purpose")),
-            None => answer(&self.store),
-        };
-        match self.answers_later {
-            true => Answer::Later(ready(answer)),
-            false => Answer::Now(answer),
-        }
-    }
-}
-
-fn at_once<T, F>(answer: Answer<T, F>) -> T {
-    match answer {
-        Answer::Now(answer) => answer,
-        Answer::Later(_) => unreachable!("a store in memory"),
-    }
-}
-
-impl<L: Limit, K: Key, S: Store<L, K>> Store<L, K> for Flapping<S> {
-    type Deciding = Ready<Decided<L>>;
-    type Writing = Ready<Written>;
-
-    fn decide<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &L,
-        key: &Q,
-        ask: Ask,
-    ) -> Answer<Decided<L>, Self::Deciding> {
-        self.answer(|store| at_once(store.decide(limit, key, ask)))
-    }
-
-    fn change<Q: AsKey<K> + ?Sized>(
-        &self,
-        limit: &L,
-        key: &Q,
-        change: Change<'_, L::Snapshot>,
-    ) -> Answer<Written, Self::Writing> {
-        self.answer(|store| at_once(store.change(limit, key, change)))
-    }
-}
+use crate::support::{Echo, Flapping, by_hand};
 
 const DOWN: StoreErrorKind = StoreErrorKind::Unavailable;
 

@@ -3,9 +3,8 @@
 use std::{
     convert::Infallible,
     future::ready as ready_future,
-    sync::{Arc, Barrier, Mutex},
+    sync::{Arc, Mutex},
     task::{Context, Waker},
-    thread,
     time::Duration,
 };
 
@@ -27,6 +26,7 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit, service_fn};
 
+use crate::at_once::at_once;
 use crate::local::{START, store};
 use crate::polled::polled;
 use crate::ready::ready;
@@ -164,16 +164,7 @@ fn of_several_clones_one_settles() {
         // A second settlement would free this one.
         let _other = held(&limiter, &turn, 2).unwrap();
         let hold = held(&limiter, &turn, 8).unwrap();
-        let at_once = Barrier::new(4);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    let clone = hold.clone();
-                    at_once.wait();
-                    drop(clone.settle(3));
-                });
-            }
-        });
+        at_once(4, |_| drop(hold.clone().settle(3)));
         drop(hold);
         assert_eq!(remaining(&limiter, &turn), 10 - 2 - 3);
     }

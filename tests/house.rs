@@ -1,11 +1,9 @@
 //! Checks the layout of the source: which module may import which, where each external crate is
 //! used, and what the docs of an algorithm must have. `CONTRIBUTING.md` has the same in prose.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::Path};
+
+use crate::files::{files, read, root};
 
 /// Each module with the modules that it may import, all of which are listed before it: so there is
 /// no cycle.
@@ -262,28 +260,12 @@ fn modules_named(code: &str) -> Vec<String> {
     named
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// All files in this folder, except build output.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let files = paths.map(|path| match path.is_dir() {
-        true if path.ends_with("target") => Vec::new(),
-        true => files_in(&path),
-        false => vec![path],
-    });
-    files.flatten().collect()
-}
-
 fn sources() -> Vec<Source> {
     let src = root().join("src");
     let (mut sources, mut tests) = (Vec::new(), Vec::new());
-    for path in files_in(&src) {
+    for path in files(&["src"]) {
         if path.extension().is_some_and(|it| it == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
+            let text = read(&path);
             let folder = match path.ends_with("mod.rs") || path.ends_with("lib.rs") {
                 true => path.parent().unwrap().to_owned(),
                 false => path.with_extension(""),
@@ -330,7 +312,7 @@ fn every_path_in_the_crate_points_down() {
 #[test]
 fn every_outside_crate_has_its_place() {
     nothing_is_wrong(Source::crates_out_of_place);
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let manifest = read("Cargo.toml");
     let (_, section) = manifest.split_once("\n[dependencies]\n").unwrap();
     let section = section.split("\n[").next().unwrap();
     let lines = section.lines().filter(|line| !line.starts_with('#'));
@@ -374,8 +356,7 @@ fn wide_lines(text: &str, comment: &str) -> Vec<usize> {
 #[test]
 fn comments_texts_and_lua_wrap_at_100_columns() {
     let folders = "benches examples playground replay scripts src tests";
-    let folders = folders.split(' ').map(|name| root().join(name));
-    let mut paths: Vec<_> = folders.flat_map(|folder| files_in(&folder)).collect();
+    let mut paths = files(&folders.split(' ').collect::<Vec<_>>());
     let texts = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md"];
     paths.extend(texts.map(|name| root().join(name)));
     for path in paths {
@@ -385,7 +366,7 @@ fn comments_texts_and_lua_wrap_at_100_columns() {
             Some("lua" | "md") => "",
             _ => continue,
         };
-        let wide = wide_lines(&fs::read_to_string(&path).unwrap(), comment);
+        let wide = wide_lines(&read(&path), comment);
         assert!(wide.is_empty(), "{}: lines {wide:?}", path.display());
     }
 }

@@ -31,6 +31,7 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
+use crate::at_once::at_once;
 use crate::polled::polled;
 use crate::ready::ready;
 
@@ -59,22 +60,17 @@ where
 
 #[test]
 fn however_many_threads_ask_at_most_n_of_a_key_are_in_flight() {
-    const THREADS: usize = 16;
     let limiter = RateLimiter::new(InFlight::new(5), LocalStore::new());
     let [now, most, admitted] = [const { AtomicU64::new(0) }; 3];
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..2_000 {
-                    if let Ok(hold) = hold(&limiter, "bob", 1) {
-                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        admitted.fetch_add(1, Ordering::SeqCst);
-                        thread::yield_now();
-                        now.fetch_sub(1, Ordering::SeqCst);
-                        drop(hold);
-                    }
-                }
-            });
+    at_once(16, |_| {
+        for _ in 0..2_000 {
+            if let Ok(hold) = hold(&limiter, "bob", 1) {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                admitted.fetch_add(1, Ordering::SeqCst);
+                thread::yield_now();
+                now.fetch_sub(1, Ordering::SeqCst);
+                drop(hold);
+            }
         }
     });
     assert_eq!(most.into_inner(), 5);

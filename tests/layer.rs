@@ -24,7 +24,7 @@ use tollgate::{
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::stores::over_every_store;
-use crate::support::{Broken, Echo, Remote, by_hand};
+use crate::support::{Echo, Remote, broken, by_hand};
 
 type NumberLayer<A, S> = RateLimitLayer<A, S, Global, Options<u32, AsError>>;
 
@@ -219,7 +219,7 @@ async fn a_future_that_is_dropped_while_the_store_decides_leaves_nothing_behind(
 async fn a_closure_may_choose_by_the_error_of_the_store_and_is_asked_once() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let layer = numbers(two_a_day(), Broken(StoreErrorKind::Unavailable)).on_store_error(
+    let layer = numbers(two_a_day(), broken(StoreErrorKind::Unavailable)).on_store_error(
         move |error: &StoreError| {
             assert_eq!(error.kind(), StoreErrorKind::Unavailable);
             count.fetch_add(1, Ordering::SeqCst);

@@ -15,7 +15,7 @@ use fastrand::Rng;
 use local::{START, store};
 use ready::ready;
 use tollgate::{
-    EachOf, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{KeyLimit, SlidingBuckets, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
@@ -28,17 +28,47 @@ const MIB: usize = 1 << 20;
 /// A decision that names two policies is a list of them.
 const A_FEW_BYTES: usize = 1_000;
 
-fn charged<A, K>(
-    limiter: &RateLimiter<A, LocalStore<A, K, ManualClock>>,
-    key: &K,
-    cost: u32,
-) -> bool
-where
-    A: LocalBuckets<K>,
-    K: Key,
-    LocalStore<A, K, ManualClock>: Store<A, K>,
-{
-    ready(limiter.check_cost(key, cost)).unwrap().is_admitted()
+/// A limiter of callers who have numbers: of one key each, or of two at once.
+struct Limited {
+    clock: ManualClock,
+    /// Charges this caller, or only looks.
+    ask: Box<dyn Fn(u64, Option<u32>) -> Decision>,
+    overflow_decisions: Box<dyn Fn() -> u64>,
+}
+
+impl Limited {
+    fn of<A, K>(algorithm: A, max_keys: u64, key: impl Fn(u64) -> K + 'static) -> Self
+    where
+        A: LocalBuckets<K> + 'static,
+        K: Key + 'static,
+        LocalStore<A, K, ManualClock>: Store<A, K>,
+    {
+        let (store, clock) = store(usize::try_from(max_keys).unwrap());
+        let limiter = RateLimiter::new(algorithm, store.clone());
+        let ask = move |caller, cost: Option<u32>| match cost {
+            Some(cost) => ready(limiter.check_cost(&key(caller), cost)).unwrap(),
+            None => ready(limiter.peek(&key(caller))).unwrap(),
+        };
+        Self {
+            clock,
+            ask: Box::new(ask),
+            overflow_decisions: Box::new(move || store.usage().overflow_decisions),
+        }
+    }
+
+    fn charged(&self, caller: u64, cost: u32) -> bool {
+        (self.ask)(caller, Some(cost)).is_admitted()
+    }
+}
+
+/// Of this log alone, and of two of them with a key each.
+fn one_and_two(quota: Quota, max_keys: u64) -> [Limited; 2] {
+    let log = SlidingLog::new(quota);
+    let both = |caller| EachOf((Some(caller), Some(caller)));
+    [
+        Limited::of(log.clone(), max_keys, |caller| caller),
+        Limited::of(EachOf((log.clone(), log)), max_keys, both),
+    ]
 }
 
 /// How many bytes it asks for.
@@ -53,40 +83,27 @@ fn bytes_of<T>(run: impl FnOnce() -> T) -> usize {
 #[test]
 fn newcomers_without_a_place_copy_nothing_of_the_log_that_they_share() {
     const NEWCOMERS: u64 = 100_000;
-    fn run<A, K>(algorithm: A, key: impl Fn(u64) -> K)
-    where
-        A: LocalBuckets<K>,
-        K: Key,
-        LocalStore<A, K, ManualClock>: Store<A, K>,
-    {
-        let (store, clock) = store(1);
-        let limiter = RateLimiter::new(algorithm, store.clone());
-        assert!(charged(&limiter, &key(0), 1));
+    let quota = Quota::per_day(1_000_000);
+    let tuple = (SlidingLog::new(quota), TokenBucket::new(quota));
+    let tuple = Limited::of(tuple, 1, |caller| caller);
+    for limiter in one_and_two(quota, 1).into_iter().chain([tuple]) {
+        assert!(limiter.charged(0, 1));
         let before = ASKED_FOR.get();
         for newcomer in 1..=NEWCOMERS {
-            clock.advance(MICRO);
-            assert!(charged(&limiter, &key(newcomer), 1));
+            limiter.clock.advance(MICRO);
+            assert!(limiter.charged(newcomer, 1));
             let bytes = ASKED_FOR.get() - before;
             // Each of two logs grows to two mebibytes, by halves; and a decision about two keys is
             // a list of two.
             let allowed = 10 * MIB + A_FEW_BYTES * usize::try_from(newcomer).unwrap();
             assert!(bytes <= allowed, "{bytes} bytes for {newcomer} newcomers");
         }
-        let decisions = store.usage().overflow_decisions;
+        let decisions = (limiter.overflow_decisions)();
         assert!(decisions >= NEWCOMERS, "{decisions}");
         // Nor does one who is refused.
-        let refused = bytes_of(|| assert!(!charged(&limiter, &key(u64::MAX), u32::MAX)));
+        let refused = bytes_of(|| assert!(!limiter.charged(u64::MAX, u32::MAX)));
         assert!(refused <= A_FEW_BYTES, "{refused} bytes");
     }
-    let log = SlidingLog::new(Quota::per_day(1_000_000));
-    run(log.clone(), |newcomer| newcomer);
-    run(
-        (log.clone(), TokenBucket::new(Quota::per_day(1_000_000))),
-        |newcomer| newcomer,
-    );
-    run(EachOf((log.clone(), log)), |newcomer| {
-        EachOf((Some(newcomer), Some(newcomer)))
-    });
 }
 
 /// So many entries are in the log that newcomers share before there is room for them.
@@ -95,92 +112,61 @@ const ENTRIES: u64 = 10_000;
 #[test]
 fn newcomers_who_get_a_place_keep_one_entry_of_what_they_shared() {
     const KEYS: u64 = 2_000;
-    fn run<A, K>(algorithm: A, key: impl Fn(u64) -> K)
-    where
-        A: LocalBuckets<K>,
-        K: Key,
-        LocalStore<A, K, ManualClock>: Store<A, K>,
-    {
-        let (store, clock) = store(usize::try_from(KEYS).unwrap());
-        let limiter = RateLimiter::new(algorithm, store.clone());
+    for limiter in one_and_two(Quota::per_hour(2 * ENTRIES), KEYS) {
         for known in 0..KEYS {
-            assert!(charged(&limiter, &key(known), 1));
+            assert!(limiter.charged(known, 1));
         }
-        clock.advance(59 * MINUTE);
+        limiter.clock.advance(59 * MINUTE);
         for newcomer in 0..ENTRIES {
-            clock.advance(MICRO);
-            assert!(charged(&limiter, &key(KEYS + newcomer), 1));
+            limiter.clock.advance(MICRO);
+            assert!(limiter.charged(KEYS + newcomer, 1));
         }
         // Those who came first are idle now, and leave.
-        clock.advance(MINUTE);
-        let (held, decisions) = (HELD.get(), store.usage().overflow_decisions);
+        limiter.clock.advance(MINUTE);
+        let (held, decisions) = (HELD.get(), (limiter.overflow_decisions)());
         for newcomer in 0..KEYS * 9 / 10 {
-            assert!(charged(&limiter, &key(1_000_000 + newcomer), 1));
+            assert!(limiter.charged(1_000_000 + newcomer, 1));
         }
-        assert_eq!(
-            store.usage().overflow_decisions,
-            decisions,
-            "all had a place"
-        );
+        assert_eq!((limiter.overflow_decisions)(), decisions, "all had a place");
         let bytes = HELD.get().saturating_sub(held);
         assert!(bytes <= MIB, "{bytes} bytes");
 
         // What was shared is owed, all of it, and until the last unit of it is an hour old.
-        let one = key(1_000_000);
+        let one = 1_000_000;
         let rest = u32::try_from(ENTRIES - 1).unwrap();
-        assert!(!charged(&limiter, &one, rest + 1));
-        assert!(charged(&limiter, &one, rest));
-        clock.advance(59 * MINUTE - MICRO);
-        assert!(!charged(&limiter, &one, 1));
-        clock.advance(MICRO);
-        assert!(charged(&limiter, &one, u32::try_from(ENTRIES).unwrap()));
-        assert!(!charged(&limiter, &one, 1));
+        assert!(!limiter.charged(one, rest + 1));
+        assert!(limiter.charged(one, rest));
+        limiter.clock.advance(59 * MINUTE - MICRO);
+        assert!(!limiter.charged(one, 1));
+        limiter.clock.advance(MICRO);
+        assert!(limiter.charged(one, u32::try_from(ENTRIES).unwrap()));
+        assert!(!limiter.charged(one, 1));
     }
-    let log = SlidingLog::new(Quota::per_hour(2 * ENTRIES));
-    run(log.clone(), |newcomer| newcomer);
-    run(EachOf((log.clone(), log)), |newcomer| {
-        EachOf((Some(newcomer), Some(newcomer)))
-    });
 }
 
 #[test]
 fn a_look_at_a_log_of_a_million_entries_copies_nothing_of_it() {
     const MILLION: u64 = 1_000_000;
-    fn run<A, K>(algorithm: A, key: impl Fn(u64) -> K)
-    where
-        A: LocalBuckets<K>,
-        K: Key,
-        LocalStore<A, K, ManualClock>: Store<A, K>,
-    {
-        let (store, clock) = store(1);
-        let limiter = RateLimiter::new(algorithm, store);
-        let peeks = |key: &K, remaining: u64| {
-            let bytes = bytes_of(|| {
-                let seen = ready(limiter.peek(key)).unwrap();
-                assert_eq!(seen.remaining(), remaining);
-            });
+    for limiter in one_and_two(Quota::per_day(2 * MILLION), 1) {
+        let peeks = |caller: u64, remaining: u64| {
+            let bytes = bytes_of(|| assert_eq!((limiter.ask)(caller, None).remaining(), remaining));
             assert!(bytes <= A_FEW_BYTES, "{bytes} bytes");
         };
         for _ in 0..MILLION {
-            clock.advance(MICRO);
-            assert!(charged(&limiter, &key(0), 1));
+            limiter.clock.advance(MICRO);
+            assert!(limiter.charged(0, 1));
         }
-        peeks(&key(0), MILLION);
+        peeks(0, MILLION);
         // One without an entry, before there is anything that newcomers share and after.
-        peeks(&key(1), 2 * MILLION);
+        peeks(1, 2 * MILLION);
         for _ in 0..100_000 {
-            clock.advance(MICRO);
-            assert!(charged(&limiter, &key(1), 1));
+            limiter.clock.advance(MICRO);
+            assert!(limiter.charged(1, 1));
         }
-        peeks(&key(1), 2 * MILLION - 100_000);
-        peeks(&key(2), 2 * MILLION - 100_000);
-        peeks(&key(0), MILLION);
+        peeks(1, 2 * MILLION - 100_000);
+        peeks(2, 2 * MILLION - 100_000);
+        peeks(0, MILLION);
     }
-    let log = SlidingLog::new(Quota::per_day(2 * MILLION));
-    run(log.clone(), |number| number);
-    run(EachOf((log.clone(), log)), |number| {
-        EachOf((Some(number), Some(number)))
-    });
 }
 
 /// What a newcomer is let through that starts from what `shared` owes, a copy of `shared` lets

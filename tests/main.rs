@@ -1,7 +1,11 @@
 //! The tests of the crate by its public names, without servers.
 
+#[path = "support/at_once.rs"]
+mod at_once;
 #[path = "support/at_one_instant.rs"]
 mod at_one_instant;
+#[path = "support/files.rs"]
+mod files;
 #[path = "support/in_time.rs"]
 mod in_time;
 #[path = "support/listener.rs"]

@@ -2,10 +2,10 @@
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
-    thread,
     time::{Duration, Instant},
 };
 
+use crate::at_once::at_once;
 use crate::local::store;
 use crate::ready::ready;
 use tollgate::{Quota, RateLimiter, algorithm::FixedWindow};
@@ -58,24 +58,15 @@ fn threads_that_bring_the_same_policies_find_the_same_buckets() {
     // Each of the four may hold a place for the same key while it brings it.
     let (store, _clock) = store(4);
     let admitted = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for turn in 0..4 {
-            let (store, admitted) = (&store, &admitted);
-            scope.spawn(move || {
-                for number in 1..=2_000 {
-                    // Two from one end, two from the other.
-                    let number = if turn % 2 == 0 {
-                        number
-                    } else {
-                        2_001 - number
-                    };
-                    let limiter = RateLimiter::new(unnamed(number), store.clone());
-                    for _ in 0..2 {
-                        let decision = ready(limiter.check(&7)).unwrap();
-                        admitted.fetch_add(decision.is_admitted().into(), Ordering::Relaxed);
-                    }
-                }
-            });
+    at_once(4, |turn| {
+        for number in 1..=2_000 {
+            // Two from one end, two from the other.
+            let number = [number, 2_001 - number][turn as usize % 2];
+            let limiter = RateLimiter::new(unnamed(number), store.clone());
+            for _ in 0..2 {
+                let decision = ready(limiter.check(&7)).unwrap();
+                admitted.fetch_add(decision.is_admitted().into(), Ordering::Relaxed);
+            }
         }
     });
     // Eight asked, of each.

@@ -2,7 +2,7 @@
 //! recorder.
 #![cfg(feature = "metrics")]
 
-use std::{convert::Infallible, sync::Barrier, thread, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tollgate::{
@@ -15,7 +15,8 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt};
 
-use crate::support::{Broken, Echo, by_hand};
+use crate::at_once::at_once;
+use crate::support::{Echo, broken, by_hand};
 use crate::tokio_time::store;
 
 /// A recorder for this thread, with one bucket of a minute in each histogram.
@@ -57,16 +58,18 @@ async fn send<S: Service<u32, Response = u32>>(
 }
 
 #[tokio::test]
-async fn requests_and_their_units_are_counted_by_outcome_and_by_policy() {
+async fn requests_and_their_units_are_counted_by_outcome_and_by_policy_also_one_in_shadow() {
     let (_recorder, handle) = prometheus();
     let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
     let hourly = FixedWindow::new(Quota::per_hour(9)).named("hourly");
+    // It is told what it would do about those that the others admit.
+    let tried = FixedWindow::new(Quota::per_day(6)).named("tried").shadow();
     let even = from_fn(|number: &u32| match number {
         8 => Ok(None),
         7 => Err((http::StatusCode::BAD_REQUEST, "seven")),
         _ => Ok(Some(())),
     });
-    let mut service = RateLimitLayer::new((daily, hourly), by_hand().1, even)
+    let mut service = RateLimitLayer::new((daily, hourly, tried), by_hand().1, even)
         .cost(|number: &u32| *number)
         .exempt(|number: &u32| *number == 6)
         .enforce(|number: &u32, _: Option<&()>| *number != 2)
@@ -100,6 +103,8 @@ async fn requests_and_their_units_are_counted_by_outcome_and_by_policy() {
             r#"{limit="api",policy="hourly",outcome="admitted"} 2"#,
             r#"{limit="api",policy="hourly",outcome="refused"} 1"#,
             r#"{limit="api",policy="hourly",outcome="shadow_refused"} 1"#,
+            r#"{limit="api",policy="tried",outcome="admitted"} 1"#,
+            r#"{limit="api",policy="tried",outcome="shadow_refused"} 1"#,
         ]
     );
     // The next hour begins more than a minute later.
@@ -112,35 +117,13 @@ async fn requests_and_their_units_are_counted_by_outcome_and_by_policy() {
 }
 
 #[tokio::test]
-async fn a_policy_in_shadow_is_counted_as_what_it_would_do() {
-    let (_recorder, handle) = prometheus();
-    let daily = FixedWindow::new(Quota::per_day(9)).named("daily");
-    let hourly = FixedWindow::new(Quota::per_hour(6)).named("hourly");
-    let mut service = RateLimitLayer::new((daily, hourly.shadow()), by_hand().1, Global)
-        .cost(|number: &u32| *number)
-        .respond_with(AsError)
-        .observe(Metrics::new("api"))
-        .layer(Echo::default());
-    send(&mut service, [5, 3, 1, 1]).await;
-    assert_eq!(
-        samples(&handle, "tollgate_policy_requests"),
-        [
-            r#"{limit="api",policy="daily",outcome="admitted"} 3"#,
-            r#"{limit="api",policy="daily",outcome="refused"} 1"#,
-            r#"{limit="api",policy="hourly",outcome="admitted"} 2"#,
-            r#"{limit="api",policy="hourly",outcome="shadow_refused"} 1"#,
-        ]
-    );
-}
-
-#[tokio::test]
 async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_counted() {
     let (_recorder, handle) = prometheus();
     let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
     let here = FixedWindow::new(Quota::per_day(6)).named("daily-here");
     let minutely = FixedWindow::new(Quota::per_minute(6)).named("minutely-here");
     let here = RateLimiter::new((here, minutely), by_hand().1);
-    let mut service = RateLimitLayer::new(daily, Broken(StoreErrorKind::Unavailable), Global)
+    let mut service = RateLimitLayer::new(daily, broken(StoreErrorKind::Unavailable), Global)
         .cost(|number: &u32| *number)
         .on_store_error(here)
         .respond_with(AsError)
@@ -189,7 +172,7 @@ async fn the_calls_of_a_limiter_are_counted_as_what_became_of_them() {
     limiter.peek("bob").now();
     limiter.refund("bob", 1).now();
     limiter.reset("bob").now();
-    let broken = RateLimiter::new(daily(), Broken(StoreErrorKind::Unavailable)).observe(metrics);
+    let broken = RateLimiter::new(daily(), broken(StoreErrorKind::Unavailable)).observe(metrics);
     broken.debit("bob", 7).await.unwrap_err();
     let of = |outcome, count| format!(r#"{{limit="mails",outcome="{outcome}"}} {count}"#);
     assert_eq!(
@@ -255,9 +238,8 @@ fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let counts = metrics::with_local_recorder(&recorder, || Metrics::new("crowd"));
-    let (store, start) = (LocalStore::new(), Barrier::new(THREADS as usize));
+    let store = LocalStore::new();
     let check_each = |thread: u64| {
-        start.wait();
         for number in 0..PLANS {
             let name = format!("plan-{}", (number + 37 * thread) % PLANS);
             let plan = FixedWindow::new(Quota::per_day(1)).named(name);
@@ -265,11 +247,8 @@ fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
             limiter.check(&7_u32).now();
         }
     };
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (check_each, recorder) = (&check_each, &recorder);
-            scope.spawn(move || metrics::with_local_recorder(recorder, || check_each(thread)));
-        }
+    at_once(THREADS, |thread| {
+        metrics::with_local_recorder(&recorder, || check_each(thread));
     });
     assert_eq!(
         samples(&handle, "tollgate_requests"),

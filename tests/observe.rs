@@ -18,13 +18,9 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::seen::Seen;
+use crate::seen::{Seen, panics_at};
 use crate::stores::over_every_store;
-use crate::support::{Broken, Echo, Remote, by_hand};
-
-fn daily(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("daily")
-}
+use crate::support::{Echo, Remote, broken, by_hand, daily};
 
 /// The request is its own key and, as its length, its own cost.
 async fn whoever_is_admitted_or_refused_is_seen_once<S>(store: S)
@@ -98,7 +94,7 @@ async fn who_would_be_refused_and_passes_as_the_limit_is_not_enforced_is_told_ap
         "refused () cost 1, daily over 0, wait 86400s, answered",
         "rejected",
     ]);
-    let broken = RateLimitLayer::new(daily(1), Broken(StoreErrorKind::Misconfigured), Global)
+    let broken = RateLimitLayer::new(daily(1), broken(StoreErrorKind::Misconfigured), Global)
         .respond_with(AsError)
         .observe(seen.clone())
         .enforce(false)
@@ -140,7 +136,7 @@ async fn a_store_that_cannot_decide_is_seen_once_with_its_error() {
         (Misconfigured, admit, 500, "Misconfigured, answered"),
         (InvalidInput, admit, 500, "InvalidInput, answered"),
     ] {
-        let service = RateLimitLayer::new(daily(1), Broken(kind), Global)
+        let service = RateLimitLayer::new(daily(1), broken(kind), Global)
             .on_store_error(choice)
             .observe(seen.clone())
             .layer(hello());
@@ -183,11 +179,6 @@ async fn who_goes_away_while_a_remote_store_decides_is_not_seen() {
         .layer(Echo::default());
     drop(service.ready().await.unwrap().call(1));
     seen.is(&[]);
-}
-
-/// Panics at whatever has this outcome.
-fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
-    move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
 }
 
 #[tokio::test]

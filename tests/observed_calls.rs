@@ -12,9 +12,9 @@ use std::{
 };
 
 use crate::ready::ready;
-use crate::seen::Seen;
+use crate::seen::{Seen, panics_at};
 use crate::stores::over_every_store;
-use crate::support::{Broken, Remote, by_hand};
+use crate::support::{Remote, broken, by_hand, daily};
 use crate::tokio_time::{is_due, millis, store, ten_a_second};
 use tokio::time::{Instant, sleep, timeout};
 use tollgate::{
@@ -25,40 +25,23 @@ use tollgate::{
 };
 use tollgate_algorithms::every_algorithm;
 
-fn daily(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("daily")
-}
-
 /// What is told of each call, as it was answered.
 type Told = (Outcome, Option<String>);
-
-/// Writes down the outcome and the decision.
-#[derive(Clone, Default)]
-struct Decisions(Arc<Mutex<Vec<Told>>>);
-
-impl Decisions {
-    fn taken(&self) -> Vec<Told> {
-        std::mem::take(&mut *self.0.lock().unwrap())
-    }
-}
-
-impl Observe<u64> for Decisions {
-    fn observe(&self, event: &Event<'_, u64>) {
-        assert_eq!((event.key(), event.cost()), (Some(&7), 1));
-        let passes = event.passes();
-        assert_eq!(passes, event.outcome() != Outcome::Refused);
-        let decision = event.decision().map(|decision| format!("{decision:?}"));
-        self.0.lock().unwrap().push((event.outcome(), decision));
-    }
-}
 
 async fn is_told_once_as_it_is_answered<A, S>(name: &str, algorithm: A, store: S)
 where
     A: KeyLimit,
     S: Store<A, u64>,
 {
-    let seen = Decisions::default();
-    let limiter = RateLimiter::new(algorithm, store).observe(seen.clone());
+    let seen: Arc<Mutex<Vec<Told>>> = Arc::default();
+    let told = Arc::clone(&seen);
+    let limiter = RateLimiter::new(algorithm, store).observe(move |event: &Event<'_, u64>| {
+        assert_eq!((event.key(), event.cost()), (Some(&7), 1));
+        assert_eq!(event.passes(), event.outcome() != Outcome::Refused);
+        let decision = event.decision().map(|decision| format!("{decision:?}"));
+        told.lock().unwrap().push((event.outcome(), decision));
+    });
+    let taken = || std::mem::take(&mut *seen.lock().unwrap());
     let mut refused = 0;
     for _ in 0..12 {
         let decision = limiter.check(&7).await.unwrap();
@@ -68,27 +51,23 @@ where
         };
         refused += usize::from(!decision.is_admitted());
         let told = (outcome, Some(format!("{decision:?}")));
-        assert_eq!(seen.taken(), [told], "{name}");
+        assert_eq!(taken(), [told], "{name}");
     }
     assert!((1..12).contains(&refused), "{name}: {refused}");
 
     limiter.peek(&7).await.unwrap();
     limiter.refund(&7, 1).await.unwrap();
     limiter.reset(&7).await.unwrap();
-    assert_eq!(seen.taken(), [], "{name}");
+    assert_eq!(taken(), [], "{name}");
 
     let hold = limiter.hold(&7, 1).await.unwrap().expect("as good as new");
     let decision = format!("{:?}", hold.decision());
-    assert_eq!(
-        seen.taken(),
-        [(Outcome::Admitted, Some(decision))],
-        "{name}"
-    );
+    assert_eq!(taken(), [(Outcome::Admitted, Some(decision))], "{name}");
     hold.settle(1).await.unwrap();
-    assert_eq!(seen.taken(), [], "{name}");
+    assert_eq!(taken(), [], "{name}");
 
     limiter.debit(&7, 1).await.unwrap();
-    assert_eq!(seen.taken(), [(Outcome::Debited, None)], "{name}");
+    assert_eq!(taken(), [(Outcome::Debited, None)], "{name}");
 }
 
 #[tokio::test]
@@ -131,7 +110,7 @@ async fn a_store_that_cannot_decide_is_told_with_its_error() {
 
     for kind in [Unavailable, Misconfigured, InvalidInput] {
         let seen = Seen::default();
-        let limiter = RateLimiter::new(daily(1), Broken(kind)).observe(seen.clone());
+        let limiter = RateLimiter::new(daily(1), broken(kind)).observe(seen.clone());
         assert_eq!(limiter.check("bob").await.unwrap_err().kind(), kind);
         assert_eq!(limiter.hold("bob", 2).await.unwrap_err().kind(), kind);
         assert_eq!(limiter.debit("bob", 3).await.unwrap_err().kind(), kind);
@@ -233,11 +212,6 @@ async fn who_gives_up_is_not_told_and_who_can_never_be_ready_is_refused() {
     };
     assert!(line.starts_with(r#"refused "bob" cost 2"#), "{line}");
     assert!(line.ends_with("answered"), "{line}");
-}
-
-/// Panics at whatever has this outcome.
-fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
-    move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
 }
 
 #[test]

@@ -61,48 +61,27 @@ fn another_shape_begins_anew_and_so_do_numbers_without_a_name() {
     let seconds = Duration::from_secs;
     let (minute, hour) = (Quota::per_minute(10), Quota::per_hour(10));
     let window = FixedWindow::new;
-    begins_anew(
-        "period",
-        [minute, hour].map(|quota| window(quota).named("x")),
-    );
-    begins_anew(
-        "opens",
-        [
-            window(minute).named("x"),
-            window(minute).from_first_request().named("x"),
-        ],
-    );
-    begins_anew(
-        "period",
-        [minute, hour].map(|quota| SlidingWindow::new(quota).named("x")),
-    );
-    begins_anew(
-        "period",
-        [minute, hour].map(|quota| SlidingLog::new(quota).named("x")),
-    );
     let buckets = |precision| SlidingBuckets::new(minute, seconds(precision));
-    begins_anew(
-        "precision",
-        [10, 20].map(|precision| buckets(precision).named("x")),
-    );
-    begins_anew(
-        "strict",
-        [buckets(10).named("x"), buckets(10).strict().named("x")],
-    );
     // A million and one a day are counted in ticks of more than a microsecond.
     let coarse = Quota::per_day(1_000_001);
-    begins_anew(
-        "tick",
-        [coarse, minute].map(|quota| TokenBucket::new(quota).named("x")),
-    );
-    begins_anew(
-        "unnamed",
-        [10, 20].map(|units| TokenBucket::new(Quota::per_minute(units))),
-    );
-    begins_anew(
-        "names",
-        ["x", "y"].map(|name| TokenBucket::new(minute).named(name)),
-    );
+    macro_rules! begin_anew {
+        ($($why:literal: $one:expr, $other:expr;)+) => {
+            $(begins_anew($why, [$one.named("x"), $other.named("x")]);)+
+        };
+    }
+    begin_anew! {
+        "period": window(minute), window(hour);
+        "opens": window(minute), window(minute).from_first_request();
+        "period": SlidingWindow::new(minute), SlidingWindow::new(hour);
+        "period": SlidingLog::new(minute), SlidingLog::new(hour);
+        "precision": buckets(10), buckets(20);
+        "strict": buckets(10), buckets(10).strict();
+        "tick": TokenBucket::new(coarse), TokenBucket::new(minute);
+    }
+    let unnamed = [10, 20].map(|units| TokenBucket::new(Quota::per_minute(units)));
+    begins_anew("unnamed", unnamed);
+    let names = ["x", "y"].map(|name| TokenBucket::new(minute).named(name));
+    begins_anew("names", names);
     let never = TokenBucket::new(Quota::per_minute(0)).named("x");
     let ask = caller([never, TokenBucket::new(minute).named("x")]);
     assert!(ask(0, 1, 10).is_admitted());

@@ -9,8 +9,8 @@ use std::{
 };
 
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
-    algorithm::FixedWindow,
+    RateLimitLayer, RateLimiter, StoreErrorKind,
+    algorithm::KeyLimit,
     key::{Global, from_fn},
     observe::Trace,
     response::AsError,
@@ -20,7 +20,7 @@ use tower::{Layer, Service, ServiceExt};
 use tracing::{Instrument, Level, field::Empty, info_span, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::{MakeWriter, Subscriber, format::FmtSpan};
 
-use crate::support::{Broken, Echo, Remote, by_hand};
+use crate::support::{Echo, Remote, broken, by_hand, daily};
 
 /// What is logged on this thread, as lines.
 #[derive(Clone, Default)]
@@ -65,10 +65,6 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-fn daily(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("daily")
-}
-
 /// Sends these requests, and tells how many were admitted.
 async fn send<S, Req>(service: &S, requests: impl IntoIterator<Item = Req>) -> usize
 where
@@ -79,6 +75,13 @@ where
         admitted += usize::from(service.clone().oneshot(request).await.is_ok());
     }
     admitted
+}
+
+/// A service of numbers, each of which is a caller of its own.
+fn logged<A: KeyLimit>(limit: A, trace: Trace) -> impl Service<u32> + Clone {
+    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
+    let layer = RateLimitLayer::new(limit, by_hand().1, own).respond_with(AsError);
+    layer.observe(trace).layer(Echo::default())
 }
 
 fn line(outcome: &str, key: u32, not_logged: u32) -> String {
@@ -112,19 +115,11 @@ fn the_calls_of_a_limiter_are_told_to_their_spans_and_refusals_to_the_log() {
 async fn a_refusal_is_logged_once_for_each_key_and_period() {
     let log = Log::default();
     let _listening = log.listen(Level::INFO);
-    let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(format!("key {number}"))));
     let trace = Trace::new();
-    let service = RateLimitLayer::new(daily(1), by_hand().1, own)
-        .respond_with(AsError)
-        .observe(trace.clone())
-        .layer(Echo::default());
+    let service = logged(daily(1), trace.clone());
     assert_eq!(send(&service, [7, 7, 7, 7]).await, 1);
     // A clone knows what was logged.
-    let other = RateLimitLayer::new(daily(1), by_hand().1, own);
-    let other = other
-        .respond_with(AsError)
-        .observe(trace)
-        .layer(Echo::default());
+    let other = logged(daily(1), trace);
     assert_eq!(send(&other, [7, 7, 8, 8]).await, 2);
     assert_eq!(log.lines(), [line("refused", 7, 0), line("refused", 8, 3)]);
 }
@@ -151,10 +146,7 @@ async fn a_refusal_that_is_not_enforced_and_one_in_shadow_are_logged_as_such() {
     );
 
     let limits = (daily(9).named("enforced"), daily(1).shadow());
-    let in_shadow = RateLimitLayer::new(limits, by_hand().1, own)
-        .respond_with(AsError)
-        .observe(Trace::new())
-        .layer(Echo::default());
+    let in_shadow = logged(limits, Trace::new());
     assert_eq!(send(&in_shadow, [7, 7, 7]).await, 3);
     let line = line("shadow_refused", 7, 0).replace(" wait_seconds=86400.0", "");
     assert_eq!(log.lines(), [line]);
@@ -164,11 +156,8 @@ async fn a_refusal_that_is_not_enforced_and_one_in_shadow_are_logged_as_such() {
 async fn a_refusal_is_logged_again_when_the_period_is_over() {
     let log = Log::default();
     let _listening = log.listen(Level::INFO);
-    let service = RateLimitLayer::new(daily(0), LocalStore::new(), Global)
-        .respond_with(AsError)
-        .observe(Trace::new().every(Duration::ZERO))
-        .layer(Echo::default());
-    assert_eq!(send(&service, [1, 2]).await, 0);
+    let service = logged(daily(0), Trace::new().every(Duration::ZERO));
+    assert_eq!(send(&service, [1, 1]).await, 0);
     assert_eq!(log.lines().len(), 2);
 }
 
@@ -214,7 +203,7 @@ async fn the_span_of_a_request_is_told_what_became_of_it_if_it_has_the_fields() 
         .exempt(|number: &u32| *number == 6)
         .observe(Trace::new())
         .layer(Echo::default());
-    let down = RateLimitLayer::new(daily(1), Broken(StoreErrorKind::Unavailable), Global)
+    let down = RateLimitLayer::new(daily(1), broken(StoreErrorKind::Unavailable), Global)
         .respond_with(AsError)
         .observe(Trace::new())
         .layer(Echo::default());

@@ -4,14 +4,13 @@
 
 use std::{
     convert::Infallible,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
+use crate::at_once::at_once;
 use crate::ready::ready;
+use crate::support::daily;
 use http::{Request, Response};
 use tollgate::{
     ConfigError, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::FixedWindow,
@@ -20,10 +19,6 @@ use tollgate::{
 use tower::{Layer, ServiceExt, service_fn};
 
 const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
-
-fn daily(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("daily")
-}
 
 /// A limit that is replaced between the call and its poll is the one that decides.
 #[test]
@@ -44,28 +39,21 @@ fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
     let limit = Reloadable::new(daily(1));
     let limiter = RateLimiter::new(limit.clone(), store);
     let (admitted, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let start = Barrier::new(5);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                start.wait();
-                loop {
-                    // Once it is over, only what the last limit leaves is still to be had.
-                    let was_over = is_over.load(Ordering::Acquire);
-                    let decision = ready(limiter.check("bob")).unwrap();
-                    let so_far = match decision.is_admitted() {
-                        true => 1 + admitted.fetch_add(1, Ordering::Relaxed),
-                        false => admitted.load(Ordering::Relaxed),
-                    };
-                    assert!(so_far <= LARGEST);
-                    if was_over && !decision.is_admitted() {
-                        break;
-                    }
-                }
-            });
-        }
-        scope.spawn(|| {
-            start.wait();
+    at_once(5, |thread| match thread {
+        0..4 => loop {
+            // Once it is over, only what the last limit leaves is still to be had.
+            let was_over = is_over.load(Ordering::Acquire);
+            let decision = ready(limiter.check("bob")).unwrap();
+            let so_far = match decision.is_admitted() {
+                true => 1 + admitted.fetch_add(1, Ordering::Relaxed),
+                false => admitted.load(Ordering::Relaxed),
+            };
+            assert!(so_far <= LARGEST);
+            if was_over && !decision.is_admitted() {
+                break;
+            }
+        },
+        _ => {
             for round in 0..1_000 {
                 // Up and down, and never more than the largest, which comes last.
                 let units = if round % 2 == 0 { 40 * round } else { round };
@@ -74,7 +62,7 @@ fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
             }
             limit.replace(daily(LARGEST)).unwrap();
             is_over.store(true, Ordering::Release);
-        });
+        }
     });
     assert_eq!(admitted.into_inner(), LARGEST);
     let spent = ready(limiter.peek("bob")).unwrap();

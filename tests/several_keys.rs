@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
+use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Quota, RateLimiter,
     algorithm::FixedWindow,
     clock::ManualClock,
     key::Key,
     store::{LocalStore, local::LocalBuckets},
 };
 
-const START: Timestamp = Timestamp::from_micros(1_700_000_040_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Limits = EachOf<(FixedWindow, FixedWindow)>;
@@ -32,11 +32,7 @@ fn limited<K: Key>(limits: Limits, max_keys: usize) -> (Limiter<K>, Store<K>, Ma
 where
     Limits: LocalBuckets<Keys<K>>,
 {
-    let clock = ManualClock::at(START);
-    let store = LocalStore::builder()
-        .clock(clock.clone())
-        .max_keys(max_keys)
-        .build();
+    let (store, clock) = store(max_keys);
     (RateLimiter::new(limits, store.clone()), store, clock)
 }
 

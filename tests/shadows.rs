@@ -4,13 +4,13 @@
 use std::{
     convert::Infallible,
     sync::{
-        Arc, Barrier,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
+use crate::at_once::at_once;
 use crate::ready::ready;
 use crate::shadow_claims::{
     START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps,
@@ -213,21 +213,12 @@ impl<K> Observe<K> for Counts {
 fn a_crowd_charges_it_what_one_caller_would() {
     const THREADS: u64 = 8;
     const CALLS: u64 = 2_000;
-    fn crowd(check: impl Fn() + Sync) {
-        let start = Barrier::new(THREADS as usize);
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    start.wait();
-                    (0..CALLS / THREADS).for_each(|_| check());
-                });
-            }
-        });
-    }
-    let limits = || (a_day(1_000, "enforced"), a_day(300, "shadow").shadow());
+    let limits = (a_day(1_000, "enforced"), a_day(300, "shadow").shadow());
     let counts = Counts::default();
-    let limiter = RateLimiter::new(limits(), LocalStore::new()).observe(counts.clone());
-    crowd(|| drop(limiter.check("bob").now()));
+    let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
+    at_once(THREADS, |_| {
+        (0..CALLS / THREADS).for_each(|_| drop(limiter.check("bob").now()));
+    });
     counts.are([1_000, 1_000, 700]);
 }
 

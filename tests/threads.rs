@@ -1,14 +1,11 @@
 //! Threads in any number never get more than one of them would, of one key or of several at once.
 
 use std::{
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
+use crate::at_once::at_once;
 use crate::at_one_instant::let_through_at_one_instant;
 use crate::in_time::in_time;
 use crate::ready::ready;
@@ -65,20 +62,6 @@ fn limiter<A: KeyLimit>(algorithm: A, clock: &ManualClock, max_keys: usize) -> L
     RateLimiter::new(algorithm, store.build())
 }
 
-/// Runs it on each of the threads at once, with its number.
-fn at_once(body: impl Fn(u64) + Sync) {
-    let start = Barrier::new(usize::try_from(THREADS).unwrap());
-    thread::scope(|scope| {
-        for number in 0..THREADS {
-            let (start, body) = (&start, &body);
-            scope.spawn(move || {
-                start.wait();
-                body(number);
-            });
-        }
-    });
-}
-
 #[test]
 fn eight_threads_on_one_key_get_exactly_the_limit() {
     struct OneKey;
@@ -86,7 +69,7 @@ fn eight_threads_on_one_key_get_exactly_the_limit() {
         fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             let limiter = limiter(algorithm, &ManualClock::at(START), 1_000_000);
             let admitted = AtomicU64::new(0);
-            at_once(|_| {
+            at_once(THREADS, |_| {
                 // Each thread with a clone of its own, as each connection has one.
                 let limiter = limiter.clone();
                 for _ in 0..5_000 {
@@ -106,7 +89,7 @@ fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock
     (0..ROUNDS)
         .map(|round| {
             let admitted = AtomicU64::new(0);
-            at_once(|thread| match thread % 2 {
+            at_once(THREADS, |thread| match thread % 2 {
                 0 => {
                     for _ in 0..LIMIT {
                         admitted.fetch_add(admits(limiter, 0).into(), Ordering::Relaxed);
@@ -217,7 +200,7 @@ struct Counts {
 /// All threads send from everybody to everybody, half of them the other way round.
 fn everybody_to_everybody<A: KeyLimit>(transfers: &Transfers<A>, rounds: u64) -> Counts {
     let counts = Counts::default();
-    at_once(|thread| {
+    at_once(THREADS, |thread| {
         for n in 0..rounds * PEOPLE * PEOPLE {
             let n = n + thread * 7;
             let (mut from, mut to) = (n % PEOPLE, n / PEOPLE % PEOPLE);
@@ -265,7 +248,7 @@ fn nobody_sees_one_of_two_keys_charged_and_the_other_not() {
     in_time(|| {
         let transfers = Transfers::new(TokenBucket::new(Quota::new(100_000, PERIOD)));
         let is_over = AtomicBool::new(false);
-        at_once(|thread| match thread {
+        at_once(THREADS, |thread| match thread {
             0 => {
                 for _ in 0..100_000 {
                     transfers.admits(1, 2);

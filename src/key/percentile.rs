@@ -37,11 +37,15 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
+    use crate::{EachOf, key::HeaderKey};
 
+    /// No hash is seeded.
     #[test]
     fn a_key_stands_where_it_stands_in_every_process() {
         let address: IpAddr = [192, 0, 2, 1].into();
-        let stand: [f64; 7] = [
+        let bob = || HeaderKey::from("bob");
+        let nobody = None::<HeaderKey>;
+        let stand: [f64; 12] = [
             percentile("bob"),
             percentile(&7_u16),
             percentile(&7_u32),
@@ -49,9 +53,15 @@ mod tests {
             percentile(&7_u128),
             percentile(&7_usize),
             percentile(&address),
+            percentile(&bob()),
+            percentile(&HeaderKey::from(&[b'x'; 1_000][..])),
+            percentile(&(address, bob())),
+            percentile(&EachOf((Some(address), Some(bob())))),
+            percentile(&EachOf((Some(address), nobody))),
         ];
         let expected = [
             82.748_259, 30.935_323, 37.984_820, 71.451_288, 92.824_272, 71.451_288, 96.180_516,
+            7.360_158, 98.381_384, 62.568_622, 51.913_456, 75.984_945,
         ];
         for (at, expected) in stand.into_iter().zip(expected) {
             assert!((at - expected).abs() < 1e-5, "{stand:?}");

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{files, is_name_of_a_test, quoted, read, root};
+use super::{is_name_of_a_test, quoted};
+use crate::files::{files, read, root};
 
 /// A promise, the tests that hold it, and the commands that run them.
 struct Row {

@@ -1,5 +1,5 @@
-//! What several tests need: a store that answers later, one that fails, and a service that watches
-//! its readiness.
+//! What several tests need: a store that answers later, one that fails for a while or always, and a
+//! service that watches its readiness.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -8,15 +8,16 @@ use std::{
     future::{Future, Ready, ready},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
 
 use tollgate::{
-    StoreError, StoreErrorKind,
-    algorithm::{Ending, KeyLimit},
+    Limit, Quota, StoreError, StoreErrorKind, Timestamp,
+    algorithm::{Ending, FixedWindow, KeyLimit},
+    clock::ManualClock,
     key::Key,
     store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
 };
@@ -73,40 +74,84 @@ where
     }
 }
 
-/// Fails at every decision.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Broken(pub(crate) StoreErrorKind);
+/// A store that answers, or fails with this error.
+#[derive(Clone, Debug)]
+pub(crate) struct Flapping<S> {
+    store: S,
+    failure: Arc<Mutex<Option<StoreErrorKind>>>,
+    answers_later: bool,
+}
 
-impl Broken {
-    fn fail<T>(self) -> Result<T, StoreError> {
-        Err(StoreError::new(self.0, "broken on purpose: redis://s3cret"))
+impl<S> Flapping<S> {
+    pub(crate) fn over(store: S) -> Self {
+        Self {
+            store,
+            failure: Arc::default(),
+            answers_later: false,
+        }
+    }
+
+    pub(crate) fn later(self) -> Self {
+        Self {
+            answers_later: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn fails(&self, failure: impl Into<Option<StoreErrorKind>>) {
+        *self.failure.lock().unwrap() = failure.into();
+    }
+
+    fn answer<T>(
+        &self,
+        answer: impl FnOnce(&S) -> Result<T, StoreError>,
+    ) -> Answer<Result<T, StoreError>, Ready<Result<T, StoreError>>> {
+        let answer = match *self.failure.lock().unwrap() {
+            Some(kind) => Err(StoreError::new(kind, "broken on purpose: redis://s3cret")),
+            None => answer(&self.store),
+        };
+        match self.answers_later {
+            true => Answer::Later(ready(answer)),
+            false => Answer::Now(answer),
+        }
     }
 }
 
-impl<A: KeyLimit, K: Key> Store<A, K> for Broken {
-    type Deciding = Ready<Decided<A>>;
+fn at_once<T, F>(answer: Answer<T, F>) -> T {
+    match answer {
+        Answer::Now(answer) => answer,
+        Answer::Later(_) => unreachable!("a store in memory"),
+    }
+}
+
+impl<L: Limit, K: Key, S: Store<L, K>> Store<L, K> for Flapping<S> {
+    type Deciding = Ready<Decided<L>>;
     type Writing = Ready<Written>;
 
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
-        _algorithm: &A,
-        _key: &Q,
+        limit: &L,
+        key: &Q,
         ask: Ask,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        match ask {
-            Ask::Charge(_) => Answer::Now(self.fail()),
-            Ask::Look(_) => Answer::Later(ready(self.fail())),
-        }
+    ) -> Answer<Decided<L>, Self::Deciding> {
+        self.answer(|store| at_once(store.decide(limit, key, ask)))
     }
 
     fn change<Q: AsKey<K> + ?Sized>(
         &self,
-        _algorithm: &A,
-        _key: &Q,
-        _change: Change<'_, A::Snapshot>,
+        limit: &L,
+        key: &Q,
+        change: Change<'_, L::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        Answer::Now(self.fail())
+        self.answer(|store| at_once(store.change(limit, key, change)))
     }
+}
+
+/// A store in memory that fails at every call.
+pub(crate) fn broken<A: LocalBuckets<K>, K>(kind: StoreErrorKind) -> Flapping<LocalStore<A, K>> {
+    let store = Flapping::over(LocalStore::new());
+    store.fails(kind);
+    store
 }
 
 /// Answers each number with itself, counts its calls, and panics if it is called before it was made
@@ -164,11 +209,13 @@ impl Service<u32> for Echo {
     }
 }
 
+/// So many units a day.
+pub(crate) fn daily(units: u64) -> FixedWindow {
+    FixedWindow::new(Quota::per_day(units)).named("daily")
+}
+
 /// A store whose time stands still at zero until it is set.
-pub(crate) fn by_hand<L: LocalBuckets<K>, K>() -> (
-    tollgate::clock::ManualClock,
-    LocalStore<L, K, tollgate::clock::ManualClock>,
-) {
-    let clock = tollgate::clock::ManualClock::at(tollgate::Timestamp::from_micros(0));
+pub(crate) fn by_hand<L: LocalBuckets<K>, K>() -> (ManualClock, LocalStore<L, K, ManualClock>) {
+    let clock = ManualClock::at(Timestamp::from_micros(0));
     (clock.clone(), LocalStore::builder().clock(clock).build())
 }

@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use tollgate::observe::{Event, Observe};
+use tollgate::observe::{Event, Observe, Outcome};
+
+/// Panics at whatever has this outcome.
+pub(crate) fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
+    move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
+}
 
 /// Writes down what it sees.
 #[derive(Clone, Default)]

@@ -27,7 +27,7 @@ struct Plan(&'static str);
 type Service = BoxCloneSyncService<Request, Response<Body>, Infallible>;
 
 /// A service behind these rules.
-struct Limited {
+pub(crate) struct Limited {
     rules: Rules,
     clock: ManualClock,
     service: Service,
@@ -52,7 +52,10 @@ fn replace(rules: &Rules, toml: &str) -> Result<(), toml::de::Error> {
 
 impl Limited {
     fn by(toml: &str) -> Self {
-        let rules = rules(toml);
+        Self::of(rules(toml))
+    }
+
+    pub(crate) fn of(rules: Rules) -> Self {
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let store = LocalStore::builder().clock(clock.clone()).build();
         let layer = RateLimitLayer::new(rules.clone(), store, rules.clone());
@@ -64,7 +67,7 @@ impl Limited {
         }
     }
 
-    async fn ask(&self, request: Request) -> Response<Body> {
+    pub(crate) async fn ask(&self, request: Request) -> Response<Body> {
         self.service.clone().oneshot(request).await.unwrap()
     }
 
@@ -83,7 +86,7 @@ impl Limited {
     }
 }
 
-fn request(method: &str, path: &str) -> Request {
+pub(crate) fn request(method: &str, path: &str) -> Request {
     from([192, 0, 2, 1], method, path)
 }
 

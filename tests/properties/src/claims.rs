@@ -1,33 +1,20 @@
-//! What must hold of a limiter over any store, step by step through a history.
+//! What must hold of a limiter over the store in memory, step by step through a history.
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::clock::ManualClock;
 
 use crate::{
     history::{History, LAST, Op},
-    model::{Bound, Counts},
+    model::Counts,
     replay::wait_of,
-    subject::{Bucket, Limiter, Subject, instant},
+    subject::{Subject, instant},
     told::ToldAll,
     world::World,
 };
 
-/// A limiter over a store of its own with this clock.
-pub type Open<'a> = &'a dyn Fn(&dyn Bucket, ManualClock) -> Box<dyn Limiter>;
-
-/// Over the store in memory.
-pub fn in_memory(bucket: &dyn Bucket, clock: ManualClock) -> Box<dyn Limiter> {
-    bucket.limiter(clock)
-}
-
 /// Every decision is the slow model's, in every field.
-pub fn every_decision_is_the_models(
-    subject: &Subject,
-    history: &History,
-    open: Open<'_>,
-) -> TestCaseResult {
-    let clock = ManualClock::at(instant(history.start));
-    let limiter = open(&*subject.bucket, clock.clone());
+pub fn every_decision_is_the_models(subject: &Subject, history: &History) -> TestCaseResult {
+    let (clock, limiter) = subject.limiter_at(history.start);
     let mut world = World::new(&subject.models);
     let (mut now, mut wait) = (history.start, 0);
     for (index, step) in history.steps.iter().enumerate() {
@@ -71,31 +58,21 @@ fn each_check(
 /// What was let through: when it was admitted, when it was released, and how many units.
 type Admitted = (i128, i128, i128);
 
-fn most_in_a_span(admitted: &[Admitted], bound: Bound) -> i128 {
-    let at = |entry: &Admitted| match bound.counts {
-        Counts::Releases => entry.1,
-        Counts::Units | Counts::Requests => entry.0,
+/// The most in a half-open span of this length, of units that come at these instants.
+pub fn most_in(counted: &[(i128, i128)], span: i128) -> i128 {
+    let until = |end: i128| {
+        let in_span = counted
+            .iter()
+            .filter(|(at, _)| *at > end - span && *at <= end);
+        in_span.map(|(_, units)| units).sum()
     };
-    let weight = |entry: &Admitted| match bound.counts {
-        Counts::Requests => 1,
-        Counts::Units | Counts::Releases => entry.2,
-    };
-    let in_span_until = |end: i128| {
-        let inside = move |entry: &&Admitted| at(entry) <= end && at(entry) > end - bound.span;
-        admitted.iter().filter(inside).map(weight).sum()
-    };
-    let ends = admitted.iter().map(at);
-    ends.map(in_span_until).max().unwrap_or(0)
+    let ends = counted.iter().map(|(at, _)| until(*at));
+    ends.max().unwrap_or(0)
 }
 
 /// In no span is more let through than the printed bound.
-pub fn the_bound_is_never_passed(
-    subject: &Subject,
-    history: &History,
-    open: Open<'_>,
-) -> TestCaseResult {
-    let clock = ManualClock::at(instant(history.start));
-    let limiter = open(&*subject.bucket, clock.clone());
+pub fn the_bound_is_never_passed(subject: &Subject, history: &History) -> TestCaseResult {
+    let (clock, limiter) = subject.limiter_at(history.start);
     let mut admitted: Vec<Admitted> = Vec::new();
     // The limiter's own clock never goes before an admission, nor before the store dropped an idle
     // key.
@@ -121,21 +98,24 @@ pub fn the_bound_is_never_passed(
     )?;
     let largest_cost = admitted.iter().map(|entry| entry.2).max().unwrap_or(0);
     for bound in subject.models.iter().map(|model| model.bound(largest_cost)) {
-        let most = most_in_a_span(&admitted, bound);
+        let counted = |(at, release, units): &Admitted| match bound.counts {
+            Counts::Units => (*at, *units),
+            Counts::Requests => (*at, 1),
+            Counts::Releases => (*release, *units),
+        };
+        let most = most_in(
+            &admitted.iter().map(counted).collect::<Vec<_>>(),
+            bound.span,
+        );
         prop_assert!(most <= bound.most, "{most} in {bound:?}: {admitted:?}");
     }
     Ok(())
 }
 
 /// A refused request, a cost of 0 and a look change nothing.
-pub fn a_refused_request_changes_nothing(
-    subject: &Subject,
-    history: &History,
-    open: Open<'_>,
-) -> TestCaseResult {
-    let clock = ManualClock::at(instant(history.start));
-    let saw_all = open(&*subject.bucket, clock.clone());
-    let saw_the_admitted = open(&*subject.bucket, clock.clone());
+pub fn a_refused_request_changes_nothing(subject: &Subject, history: &History) -> TestCaseResult {
+    let (clock, saw_all) = subject.limiter_at(history.start);
+    let saw_the_admitted = subject.bucket.limiter(clock.clone());
     each_check(
         subject,
         history,
@@ -153,13 +133,8 @@ pub fn a_refused_request_changes_nothing(
 }
 
 /// A request that waits as long as announced is admitted; one that waits a microsecond less is not.
-pub fn the_announced_wait_is_exact(
-    subject: &Subject,
-    history: &History,
-    open: Open<'_>,
-) -> TestCaseResult {
-    let clock = ManualClock::at(instant(history.start));
-    let limiter = open(&*subject.bucket, clock.clone());
+pub fn the_announced_wait_is_exact(subject: &Subject, history: &History) -> TestCaseResult {
+    let (clock, limiter) = subject.limiter_at(history.start);
     each_check(subject, history, (&clock, LAST), |now, cost| {
         let decision = limiter.check(cost);
         let wait = wait_of(&decision);
@@ -176,13 +151,8 @@ pub fn the_announced_wait_is_exact(
 
 /// Exactly the remaining units are admitted at the same instant. This is tried at each other check,
 /// and only if they are few.
-pub fn what_remains_is_true(
-    subject: &Subject,
-    history: &History,
-    open: Open<'_>,
-) -> TestCaseResult {
-    let clock = ManualClock::at(instant(history.start));
-    let limiter = open(&*subject.bucket, clock.clone());
+pub fn what_remains_is_true(subject: &Subject, history: &History) -> TestCaseResult {
+    let (clock, limiter) = subject.limiter_at(history.start);
     let mut is_tried = false;
     each_check(subject, history, (&clock, LAST), |_, cost| {
         let decision = limiter.check(cost);

@@ -72,6 +72,12 @@ impl Subject {
         }
     }
 
+    /// A limiter over an empty store, and its clock, which shows this instant.
+    pub fn limiter_at(&self, now: i128) -> (ManualClock, Box<dyn Limiter>) {
+        let clock = ManualClock::at(instant(now));
+        (clock.clone(), self.bucket.limiter(clock))
+    }
+
     /// What all numbers of one name must share, to share a state.
     pub fn shape(&self) -> Vec<Vec<i128>> {
         self.models.iter().map(|model| model.shape()).collect()
@@ -142,16 +148,6 @@ impl dyn Bucket + '_ {
     /// Looks.
     pub fn peek(&self, cost: u32, now: i128) -> Decision {
         decided(self.fork().ask(Call::Look(cost), now))
-    }
-
-    /// Charges, whether it fits or not.
-    pub fn debit(&mut self, units: u32, now: i128) {
-        self.ask(Call::Debit(units), now);
-    }
-
-    /// Gives back.
-    pub fn refund(&mut self, cost: u32, now: i128) {
-        self.ask(Call::Refund(cost), now);
     }
 }
 
@@ -274,21 +270,6 @@ impl dyn Limiter + '_ {
     /// `peek`.
     pub fn peek(&self) -> Decision {
         self.ask(Call::Look(1)).expect("what it would decide")
-    }
-
-    /// `debit`.
-    pub fn debit(&self, units: u32) {
-        self.ask(Call::Debit(units));
-    }
-
-    /// `refund`.
-    pub fn refund(&self, cost: u32) {
-        self.ask(Call::Refund(cost));
-    }
-
-    /// `reset`.
-    pub fn reset(&self) {
-        self.ask(Call::Reset);
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tollgate::{
     Hold, RateLimiter, Timestamp, algorithm::InFlight, clock::ManualClock, store::LocalStore,
 };
-use tollgate_properties::for_all;
+use tollgate_properties::{for_all, subject::at_once};
 
 const START: u64 = 1 << 50;
 const KEYS: usize = 3;
@@ -84,11 +84,8 @@ fn held<S>(limiter: &RateLimiter<InFlight, S>, key: usize, cost: u32) -> Option<
 where
     S: tollgate::store::Store<InFlight, usize>,
 {
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(limiter.hold(&key, cost)).poll(&mut cx) {
-        std::task::Poll::Ready(held) => held.expect("memory never fails").ok(),
-        std::task::Poll::Pending => unreachable!("memory is never pending"),
-    }
+    let held = at_once(limiter.hold(&key, cost));
+    held.expect("memory never fails").ok()
 }
 
 #[test]

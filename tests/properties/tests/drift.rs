@@ -8,7 +8,6 @@ use tollgate::{
         FixedWindow, Gcra, LeakyBucket, Scripted, SlidingBuckets, SlidingLog, SlidingWindow,
         TokenBucket,
     },
-    clock::ManualClock,
 };
 use tollgate_properties::{
     formulas,
@@ -21,8 +20,7 @@ const DAY: i128 = 86_400 * SECOND;
 
 /// How many units a caller gets in `span` microseconds that comes again exactly when it is told to.
 fn taken_in(subject: &Subject, from: i128, span: i128) -> u64 {
-    let clock = ManualClock::at(instant(from));
-    let limiter = subject.bucket.limiter(clock.clone());
+    let (clock, limiter) = subject.limiter_at(from);
     let (mut now, mut taken) = (from, 0);
     loop {
         let decision = limiter.check(1);

@@ -8,7 +8,7 @@ use tollgate::{Timestamp, algorithm::*};
 use tollgate_algorithms::every_additive;
 use tollgate_properties::{
     for_all,
-    numbers::{Held, Numbers, held},
+    numbers::{Held, held},
 };
 
 /// What happens, one after the other.
@@ -189,44 +189,26 @@ where
     }
 }
 
-/// A claim about each additive algorithm.
-trait Claim {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A) -> TestCaseResult;
-}
-
-fn for_every_additive(numbers: Numbers, claim: &impl Claim) -> TestCaseResult {
-    let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
-    macro_rules! each {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(claim.of($name, $algorithm)?;)+
-        };
-    }
-    every_additive!(each, quota, burst, precision);
-    Ok(())
-}
-
 /// A hold is admitted if, and only if, the algorithm alone would admit it and all that is held; and
 /// its decision is true. The state is fresh once nothing is held and that of the rule alone is.
-struct DecidesAsTheAlgorithmAlone<'a>(Held, &'a [Step]);
-
-impl Claim for DecidesAsTheAlgorithmAlone<'_> {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A) -> TestCaseResult {
-        let Self(held, steps) = *self;
-        let mut played = Played::new(rule, held.at_most);
-        for (index, step) in steps.iter().enumerate() {
-            let (admitted, fits) = played.play(*step);
-            prop_assert_eq!(admitted, fits, "{}: step {} of {:?}", name, index, steps);
-            if let Step::Hold(cost) = *step {
-                played.what_is_told_is_true(name, cost)?;
-            }
-            played.end_generations();
-            let Played { settled, alone, .. } = &played;
-            let is_fresh = settled.is_fresh(&played.state, at(played.now));
-            let should = played.held() == 0 && alone.is_fresh(&played.plain, at(played.now));
-            prop_assert_eq!(is_fresh, should, "{}: step {} of {:?}", name, index, steps);
+fn decides_as_the_algorithm_alone<A: Additive<State: Debug>>(
+    name: &str,
+    mut played: Played<A>,
+    steps: &[Step],
+) -> TestCaseResult {
+    for (index, step) in steps.iter().enumerate() {
+        let (admitted, fits) = played.play(*step);
+        prop_assert_eq!(admitted, fits, "{}: step {} of {:?}", name, index, steps);
+        if let Step::Hold(cost) = *step {
+            played.what_is_told_is_true(name, cost)?;
         }
-        Ok(())
+        played.end_generations();
+        let Played { settled, alone, .. } = &played;
+        let is_fresh = settled.is_fresh(&played.state, at(played.now));
+        let should = played.held() == 0 && alone.is_fresh(&played.plain, at(played.now));
+        prop_assert_eq!(is_fresh, should, "{}: step {} of {:?}", name, index, steps);
     }
+    Ok(())
 }
 
 impl<A: Additive<State: Debug>> Played<A> {
@@ -283,43 +265,44 @@ impl<A: Additive<State: Debug>> Played<A> {
 }
 
 /// A look tells what a request would be told that is refused, or that costs nothing.
-struct LooksAsItDecides<'a>(Held, &'a [Step]);
-
-impl Claim for LooksAsItDecides<'_> {
-    fn of<A: Additive<State: Debug>>(&self, name: &str, rule: A) -> TestCaseResult {
-        let Self(held, steps) = *self;
-        let mut played = Played::new(rule, held.at_most);
-        for step in steps {
-            played.play(*step);
-            let (settled, now) = (&played.settled, at(played.now));
-            for cost in [0, 1, 3, 1_000] {
-                let (looked, seen) = settled.look(&played.state, cost, now);
-                let mut state = played.state.clone();
-                let (admitted, told) = settled.step(&mut state, cost, now);
-                prop_assert_eq!(looked, admitted, "{}: {} in {:?}", name, cost, steps);
-                if !admitted || cost == 0 {
-                    let [seen, told] = [seen, told].map(|one| settled.decision_of(&one));
-                    prop_assert_eq!(seen, told, "{}: {} in {:?}", name, cost, steps);
-                }
+fn looks_as_it_decides<A: Additive<State: Debug>>(
+    name: &str,
+    mut played: Played<A>,
+    steps: &[Step],
+) -> TestCaseResult {
+    for step in steps {
+        played.play(*step);
+        let (settled, now) = (&played.settled, at(played.now));
+        for cost in [0, 1, 3, 1_000] {
+            let (looked, seen) = settled.look(&played.state, cost, now);
+            let mut state = played.state.clone();
+            let (admitted, told) = settled.step(&mut state, cost, now);
+            prop_assert_eq!(looked, admitted, "{}: {} in {:?}", name, cost, steps);
+            if !admitted || cost == 0 {
+                let [seen, told] = [seen, told].map(|one| settled.decision_of(&one));
+                prop_assert_eq!(seen, told, "{}: {} in {:?}", name, cost, steps);
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
+/// However the clock goes a look is true; the decisions are, as long as it does not step back.
 #[test]
-fn a_look_tells_what_a_refused_request_is_told_wherever_the_clock_goes() {
+fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held_and_a_look_says_so() {
     for_all((held(1..=5), any_steps()), |(held, steps)| {
-        for_every_additive(held.numbers, &LooksAsItDecides(held, &steps))
-    });
-}
-
-#[test]
-fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held() {
-    for_all((held(1..=5), any_steps()), |(held, steps)| {
-        let steps: Vec<_> = (steps.into_iter())
-            .filter(|step| !matches!(step, Step::BackBy(_)))
-            .collect();
-        for_every_additive(held.numbers, &DecidesAsTheAlgorithmAlone(held, &steps))
+        let forward = steps.iter().copied();
+        let forward = forward.filter(|step| !matches!(step, Step::BackBy(_)));
+        let forward: Vec<_> = forward.collect();
+        let Held { numbers, at_most } = held;
+        let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
+        macro_rules! each {
+            ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
+                looks_as_it_decides($name, Played::new($algorithm, at_most), &steps)?;
+                decides_as_the_algorithm_alone($name, Played::new($algorithm, at_most), &forward)?;
+            )+};
+        }
+        every_additive!(each, quota, burst, precision);
+        Ok(())
     });
 }

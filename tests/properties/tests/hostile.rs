@@ -8,9 +8,9 @@ use tollgate::{
         FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
-    clock::ManualClock,
 };
 use tollgate_properties::{
+    call::Call,
     conformance::every_algorithm,
     history::LAST,
     numbers::Numbers,
@@ -31,12 +31,6 @@ const USUAL: Numbers = Numbers {
     other_period: 3_600 * SECOND,
 };
 
-fn at(subject: &Subject, now: i128) -> (ManualClock, Box<dyn Limiter>) {
-    let clock = ManualClock::at(instant(now));
-    let limiter = subject.bucket.limiter(clock.clone());
-    (clock, limiter)
-}
-
 /// Takes units one by one until it is refused; says how many there were.
 fn drain(limiter: &dyn Limiter) -> u64 {
     (0..)
@@ -48,7 +42,7 @@ fn drain(limiter: &dyn Limiter) -> u64 {
 fn the_first_and_the_last_instant_are_instants_like_others() {
     for start in [0, 1, LAST - 1, LAST] {
         for subject in every_algorithm(&USUAL) {
-            let (clock, limiter) = at(&subject, start);
+            let (clock, limiter) = subject.limiter_at(start);
             assert_eq!(
                 drain(&*limiter),
                 subject.limit(),
@@ -61,7 +55,7 @@ fn the_first_and_the_last_instant_are_instants_like_others() {
                 "{} at {start}",
                 subject.name
             );
-            limiter.refund(u32::MAX);
+            limiter.ask(Call::Refund(u32::MAX));
             limiter.check(u32::MAX);
             clock.set(instant(LAST));
             limiter.check(1);
@@ -173,7 +167,7 @@ fn counts_if_accepted(quota: Quota) {
     ];
     for subject in accepted.into_iter().flatten() {
         for now in [0, START, LAST] {
-            let (_, limiter) = at(&subject, now);
+            let (_, limiter) = subject.limiter_at(now);
             let limit = limiter.peek().remaining();
             let expected = if subject.name == "burst of 1" {
                 quota.units().min(1)

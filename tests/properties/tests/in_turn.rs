@@ -4,6 +4,7 @@
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate_properties::{
     call::Call,
+    claims::most_in,
     conformance::every_algorithm,
     for_all,
     history::{History, LAST, any_history, checks_back_and_forth},
@@ -98,19 +99,6 @@ fn in_turn(
 
 /// What one plan admitted, by its own clock that never steps back: `(instant, units)`.
 type Admitted = Vec<(i128, i128)>;
-
-/// The most in a span that ends at one of these instants.
-fn most_in(admitted: &Admitted, span: i128) -> i128 {
-    let until = |end: i128| {
-        let in_span = (admitted.iter()).filter(|(at, _)| *at > end - span && *at <= end);
-        in_span.map(|(_, units)| units).sum()
-    };
-    admitted
-        .iter()
-        .map(|(end, _)| until(*end))
-        .max()
-        .unwrap_or(0)
-}
 
 #[test]
 fn each_plan_keeps_its_own_bound_whatever_the_others_did_in_between() {

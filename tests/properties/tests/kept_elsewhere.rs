@@ -192,7 +192,7 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                                 made.ask(Call::End(admission, ending), now);
                             }
                         }
-                        made.refund(3, now);
+                        made.ask(Call::Refund(3), now);
                         made.check(1, now + 1);
                     }
                 }

@@ -8,12 +8,10 @@
 
 mod client;
 mod cluster;
-mod distance;
 mod fickle;
 mod inspect;
 mod monitor;
 mod over_redis;
-mod pool;
 mod port;
 mod process;
 mod proxy;
@@ -29,11 +27,9 @@ mod worker;
 pub use crate::{
     client::{centralized, connect, connect_to},
     cluster::{Cluster, slot_of},
-    distance::far_away,
     fickle::Fickle,
     monitor::{Monitor, Told},
     over_redis::redis_decides_as_the_rule,
-    pool::{PooledStore, StorePool, SwappedClock},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,

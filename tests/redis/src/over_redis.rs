@@ -20,8 +20,8 @@ pub fn redis_decides_as_the_rule(
     story: &Story<'_>,
 ) -> TestCaseResult {
     let clock = ManualClock::at(instant(story.history.start));
-    let (store, key) = (redis.pooled_store(clock.clone()), redis.new_key());
-    let over = |plan: &Subject| plan.bucket.limiter_over(store.store(), key.clone());
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    let over = |plan: &Subject| plan.bucket.limiter_over(store.clone(), key.clone());
     let over_redis: Vec<_> = plans.iter().map(over).collect();
     decides_as_the_rule(plans, story, &mut |plan, call, now, _| {
         clock.set(instant(now));

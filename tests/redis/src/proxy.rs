@@ -13,9 +13,9 @@ use std::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, tcp::OwnedReadHalf, tcp::OwnedWriteHalf},
-    sync::watch,
+    sync::{mpsc, watch},
     task::JoinHandle,
-    time::sleep,
+    time::{Instant, sleep_until},
 };
 
 /// A port on loopback in front of a server. Dropping it ends it.
@@ -37,8 +37,8 @@ struct Seen {
 }
 
 impl Proxy {
-    /// A proxy before the server on this port, which forwards each piece after this delay, in both
-    /// directions.
+    /// A proxy before the server on this port, which forwards each piece so much later, in both
+    /// directions, as if the server were that far away.
     pub async fn start(server: u16, delay: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.expect("a port for the proxy");
@@ -124,15 +124,29 @@ async fn pipe(
     (number, seen): (usize, &Seen),
     count: impl Fn(usize),
 ) {
-    let mut held_below = seen.held_below.subscribe();
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        let delay = *seen.delay.lock().expect("no panic");
-        sleep(delay).await;
-        let forwards = held_below.wait_for(|&held| number >= held);
-        if forwards.await.is_err() || to.write_all(&buffer[..read]).await.is_err() {
-            return;
+    let forwards = async || {
+        let mut held_below = seen.held_below.subscribe();
+        held_below.wait_for(|&held| number >= held).await.is_ok()
+    };
+    let (send, mut arrives) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    let read = async {
+        let (send, mut buffer) = (send, vec![0; 16 * 1024]);
+        while let Ok(read @ 1..) = from.read(&mut buffer).await {
+            let at = Instant::now() + *seen.delay.lock().expect("no panic");
+            // Nobody reads on while the connection is held.
+            if send.send((at, buffer[..read].to_vec())).is_err() || !forwards().await {
+                return;
+            }
         }
-        count(read);
-    }
+    };
+    let write = async {
+        while let Some((at, bytes)) = arrives.recv().await {
+            sleep_until(at).await;
+            if !forwards().await || to.write_all(&bytes).await.is_err() {
+                return;
+            }
+            count(bytes.len());
+        }
+    };
+    tokio::join!(read, write);
 }

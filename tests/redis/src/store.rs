@@ -1,7 +1,6 @@
 //! A store over a real server, for tests that are not async: it is used like the store in memory.
 
 use std::{
-    cell::Cell,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::Duration,
@@ -9,18 +8,11 @@ use std::{
 
 use fred::clients::Client;
 use proptest::{strategy::Strategy, test_runner::TestCaseResult};
-use tokio::runtime::{Builder, Handle, Runtime};
-use tollgate::{
-    Decision,
-    clock::{Clock, ManualClock},
-    store::RedisStore,
-};
-use tollgate_properties::{call::Call, for_so_many, shared::SharedLimiter, subject::Limiter};
+use tokio::runtime::{Builder, Runtime};
+use tollgate::{clock::Clock, store::RedisStore};
+use tollgate_properties::for_so_many;
 
-use crate::{
-    pool::{PooledStore, StorePool},
-    server::Server,
-};
+use crate::server::Server;
 
 /// How many histories run at once.
 const WORKERS: u32 = 12;
@@ -31,7 +23,6 @@ pub struct Redis {
     server: Server,
     client: Client,
     keys: AtomicU64,
-    stores: StorePool,
     runtime: Runtime,
 }
 
@@ -51,7 +42,6 @@ impl Redis {
             server,
             client,
             keys: AtomicU64::new(0),
-            stores: StorePool::default(),
             runtime,
         }
     }
@@ -77,11 +67,6 @@ impl Redis {
         builder.deadline(Duration::from_secs(20)).build()
     }
 
-    /// The same, but perhaps used before by another test of this server, with other keys.
-    pub fn pooled_store(&self, clock: ManualClock) -> PooledStore {
-        self.stores.take(clock, |clock| self.store(clock))
-    }
-
     /// A store with a long deadline, the server's clock and this prefix.
     pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
         let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
@@ -91,15 +76,6 @@ impl Redis {
     /// A key that was never used.
     pub fn new_key(&self) -> String {
         format!("key {}", self.keys.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// A limiter that waits for each answer.
-    pub fn blocking(&self, limiter: Box<dyn SharedLimiter>) -> Box<dyn Limiter> {
-        Box::new(Blocking {
-            limiter,
-            runtime: self.runtime.handle().clone(),
-            is_known: Cell::new(false),
-        })
     }
 
     /// Runs a property on so many random values, several at once; on more or fewer as
@@ -117,32 +93,5 @@ impl Redis {
                 scope.spawn(|| for_so_many(of_each.max(1), values(), &property));
             }
         });
-    }
-}
-
-struct Blocking {
-    limiter: Box<dyn SharedLimiter>,
-    runtime: Handle,
-    is_known: Cell<bool>,
-}
-
-impl Limiter for Blocking {
-    fn ask(&self, call: Call<'_>) -> Option<Decision> {
-        let answer = self.runtime.block_on(self.limiter.ask(call));
-        let told = answer.unwrap_or_else(|error| panic!("{call:?}: {error:?}"));
-        let decision = told.map(|told| told.decision);
-        let is_known = match call {
-            Call::Check(cost) => cost > 0 && decision.as_ref().is_some_and(Decision::is_admitted),
-            Call::Debit(units) => units > 0,
-            _ => false,
-        };
-        let stays = self.is_known.get() && !matches!(call, Call::Reset);
-        self.is_known.set(stays || is_known);
-        decision
-    }
-
-    /// With a clock of the caller's every key stays for a minute at least.
-    fn is_known(&self) -> bool {
-        self.is_known.get()
     }
 }

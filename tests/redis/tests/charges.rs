@@ -7,24 +7,13 @@ use tokio::time::Instant;
 use tollgate::{OnStoreError, RateLimiter, StoreErrorKind, store::RedisStore};
 use tollgate_redis_tests::{Server, until, within};
 
-use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
-
-/// What all keys of the traffic were charged.
-async fn charged(store: &RedisStore) -> u64 {
-    let limiter = RateLimiter::new(plenty(), store.clone());
-    let mut charged = 0;
-    for key in 0..24_u32 {
-        let look = async || limiter.peek(&key).await.ok();
-        charged += UNITS - until("a look", look).await.remaining();
-    }
-    charged
-}
+use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, charged, plenty, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_that_is_gone_is_loaded_once_and_nobody_sees_it() {
     let server = Server::start().await;
     let store = store(server.client().await);
-    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    let traffic = Traffic::through(&store, OnStoreError::Refuse);
     traffic.is_decided().await;
     for _ in 0..5 {
         let _: String = server.command("SCRIPT", &["FLUSH"]).await;
@@ -42,7 +31,7 @@ async fn a_script_that_is_gone_is_loaded_once_and_nobody_sees_it() {
 async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
     let server = Server::start().await;
     let store = store(server.client().await);
-    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    let traffic = Traffic::through(&store, OnStoreError::Refuse);
     traffic.is_decided().await;
     let since = Instant::now();
     let was_cut_off = |seen: Seen| seen.answer == Answer::Unavailable;
@@ -99,8 +88,8 @@ async fn no_more_wait_for_an_answer_than_may_and_dropped_ones_count_among_them()
 async fn many_stores_on_one_client_do_not_disturb_what_else_it_is_asked() {
     let server = Server::start().await;
     let client = server.client().await;
-    let traffic = Traffic::through(&store(client.clone()), plenty(), OnStoreError::Refuse);
-    let other = Traffic::through(&store(client.clone()), plenty(), OnStoreError::Refuse);
+    let traffic = Traffic::through(&store(client.clone()), OnStoreError::Refuse);
+    let other = Traffic::through(&store(client.clone()), OnStoreError::Refuse);
     traffic.is_decided().await;
     for number in 0..1000_u32 {
         use fred::interfaces::KeysInterface;

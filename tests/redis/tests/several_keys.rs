@@ -15,7 +15,7 @@ use tollgate::{
     store::{self, Change, LocalStore, RedisStore, RedisStoreBuilder, Store},
 };
 use tollgate_properties::call::Call;
-use tollgate_redis_tests::{Cluster, Redis, StorePool, SwappedClock};
+use tollgate_redis_tests::{Cluster, Redis};
 
 const START: i64 = 1_700_000_000_000_000;
 
@@ -86,24 +86,18 @@ async fn told<L: Limit, S: Store<L, Keys>>(
 fn is_as_in_memory<A, B, C>(
     redis: &Redis,
     cases: u32,
-    store: impl Fn(SwappedClock) -> RedisStore + Sync,
+    store: impl Fn(ManualClock) -> RedisStore + Sync,
     limits: EachOf<(A, B, C)>,
 ) where
     A: Scripted<State: Send, Snapshot: Send> + Debug,
     B: Scripted<State: Send, Snapshot: Send> + Debug,
     C: Scripted<State: Send, Snapshot: Send> + Debug,
 {
-    let stores = StorePool::default();
     redis.for_all(cases, history, |history| {
         let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
         let (mut micros, clock) = (START, ManualClock::at(at(START)));
-        let pooled = stores.take(clock.clone(), &store);
-        let theirs = pooled.store();
+        let theirs = store(clock.clone());
         let ours = LocalStore::builder().clock(clock.clone()).build();
-        // Another history may have charged the keys.
-        for step in &history {
-            redis.wait(told(&theirs, &limits, &step.keys, Call::Reset));
-        }
         for (turn, Step { after, keys, call }) in history.iter().enumerate() {
             micros += after;
             clock.set(at(micros));
@@ -123,7 +117,7 @@ fn every_place_holds_every_rule(
     cases: u32,
     builder: impl Fn() -> RedisStoreBuilder + Sync,
 ) {
-    let store = |clock: SwappedClock| {
+    let store = |clock: ManualClock| {
         let prefix = redis.new_key().replace(' ', "-");
         let builder = builder().prefix(prefix).clock(clock);
         builder.deadline(Duration::from_secs(20)).build()

@@ -19,7 +19,7 @@ fn none() -> FixedWindow {
 /// for it.
 fn that_answer_no() -> [(Router, u16, &'static str); 4] {
     let broken = |kind| {
-        let broken = crate::support::Broken(kind);
+        let broken = crate::support::broken(kind);
         hello().layer(RateLimitLayer::new(none(), broken, Global))
     };
     let no_key = Header::new("x-api-key");

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::loopback::serve;
+use crate::loopback::{comes, serve};
 use axum::{Extension, Router, body::Body, routing::get};
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt, iter, once, pending};
@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{sleep, timeout},
+    time::timeout,
 };
 use tollgate::{
     End, Hold, LocalRateLimiter, Options, Quota, RateLimitLayer, RateLimiter,
@@ -63,13 +63,7 @@ fn charged(limiter: &Limiter) -> u64 {
 
 /// Waits until so much is charged, with what is held.
 async fn is_charged(limiter: &Limiter, units: u64) {
-    let comes = async {
-        while charged(limiter) != units {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let come = timeout(LONGEST, comes).await;
-    assert!(come.is_ok(), "{} and not {units}", charged(limiter));
+    comes(|| charged(limiter) == units).await;
 }
 
 /// Three pieces, a KiB each.

@@ -13,7 +13,7 @@ use tollgate::{
 };
 use tower_http::cors::CorsLayer;
 
-use crate::support::Broken;
+use crate::support::broken;
 
 /// One function for all of them.
 fn in_json(refusal: &Refusal<'_>) -> Response<Bytes> {
@@ -51,7 +51,7 @@ async fn a_429_a_400_and_a_503_have_the_same_form_from_one_function() {
     let limited = limit(one_a_day(), Global).respond_with(answers());
     let keyless = limit(one_a_day(), Header::new("x-api-key")).respond_with(answers());
     let broken = |kind| {
-        let broken = RateLimitLayer::new(one_a_day(), Broken(kind), Global);
+        let broken = RateLimitLayer::new(one_a_day(), broken(kind), Global);
         hello().layer(broken.respond_with(answers()))
     };
     let exceeded = "The rate limit is exceeded. Try again in 86400 seconds.";

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::loopback::serve;
+use crate::loopback::{comes, serve};
 use axum::{
     Extension, Router,
     extract::ws::{WebSocket, WebSocketUpgrade},
@@ -10,10 +10,7 @@ use axum::{
     routing::get,
 };
 use futures_util::{SinkExt, StreamExt};
-use tokio::{
-    net::TcpStream,
-    time::{sleep, timeout},
-};
+use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async,
     tungstenite::{Error, Message},
@@ -85,17 +82,6 @@ fn taken(limiter: &Limiter) -> u64 {
     PLACES - limiter.peek(&()).now().remaining()
 }
 
-/// Waits until so many places are taken.
-async fn are_taken(limiter: &Limiter, places: u64) {
-    let comes = async {
-        while taken(limiter) != places {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let come = timeout(LONGEST, comes).await;
-    assert!(come.is_ok(), "{} and not {places}", taken(limiter));
-}
-
 #[tokio::test]
 async fn a_socket_is_in_flight_until_it_closes() {
     let (server, limiter) = served().await;
@@ -110,7 +96,7 @@ async fn a_socket_is_in_flight_until_it_closes() {
     answers(&mut first).await;
 
     first.close(None).await.unwrap();
-    are_taken(&limiter, 1).await;
+    comes(|| taken(&limiter) == 1).await;
     let mut third = connected(server, "/kept").await.unwrap();
     answers(&mut third).await;
     answers(&mut second).await;
@@ -127,9 +113,9 @@ async fn a_socket_whose_caller_vanishes_or_whose_handler_panics_gives_its_place_
     assert_eq!(taken(&limiter), 2);
 
     drop(vanishes); // no closing handshake: the connection is gone
-    are_taken(&limiter, 1).await;
+    comes(|| taken(&limiter) == 1).await;
     panics.send(Message::text("panic")).await.unwrap();
-    are_taken(&limiter, 0).await;
+    comes(|| taken(&limiter) == 0).await;
 }
 
 #[tokio::test]
@@ -139,7 +125,7 @@ async fn a_socket_whose_handler_keeps_no_hold_is_in_flight_until_it_is_upgraded(
     for _ in 0..=PLACES {
         let mut socket = connected(server, "/forgotten").await.unwrap();
         answers(&mut socket).await;
-        are_taken(&limiter, 0).await;
+        comes(|| taken(&limiter) == 0).await;
         sockets.push(socket);
     }
 }

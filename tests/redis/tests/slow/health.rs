@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tollgate::{
-    Quota, RateLimiter, StoreErrorKind,
+    OnStoreError, Quota, RateLimiter, StoreErrorKind,
     algorithm::FixedWindow,
     store::{RedisConnection, RedisStore},
 };
@@ -17,7 +17,7 @@ use tracing::Level;
 
 use crate::{
     events::{beginning, listen, told_by, told_of},
-    traffic::{plenty, unconnected},
+    traffic::{Answer, Traffic, count, plenty, unconnected},
 };
 
 /// How long a decision may take here: only a fault of the server makes one late.
@@ -38,41 +38,11 @@ fn store(connection: impl Into<RedisConnection>, prefix: &str) -> RedisStore {
         .build()
 }
 
-/// How many decisions were made, and how many were not.
-#[derive(Debug, Default)]
-struct Crowd {
-    decided: u64,
-    failed: u64,
-}
-
-/// So many callers ask again and again for this long.
-fn crowd(store: &RedisStore, lasting: Duration) -> JoinSet<Crowd> {
-    let mut callers = JoinSet::new();
-    let end = Instant::now() + lasting;
-    for caller in 0..100_u32 {
-        let limiter = RateLimiter::new(plenty(), store.clone());
-        callers.spawn(async move {
-            let mut crowd = Crowd::default();
-            while Instant::now() < end {
-                match limiter.check(&caller).await {
-                    Ok(_) => crowd.decided += 1,
-                    Err(_) => crowd.failed += 1,
-                }
-                sleep(Duration::from_millis(5)).await;
-            }
-            crowd
-        });
-    }
-    callers
-}
-
-async fn end_of(mut callers: JoinSet<Crowd>) -> Crowd {
-    let mut all = Crowd::default();
-    while let Some(one) = callers.join_next().await {
-        let one = one.unwrap();
-        (all.decided, all.failed) = (all.decided + one.decided, all.failed + one.failed);
-    }
-    all
+/// Ends a crowd: how many decisions were made for it, and how many were not.
+async fn decided_and_failed(crowd: Traffic) -> (u64, u64) {
+    let seen = crowd.end_in_any_time().await;
+    let decided = count(&seen, Answer::Admitted);
+    (decided as u64, (seen.len() - decided) as u64)
 }
 
 /// A crowd meets a fault: the store becomes unavailable once and recovers once, and all that failed
@@ -83,14 +53,15 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
     let limiter = RateLimiter::new(plenty(), store.clone());
     limiter.check(&7_u32).await.unwrap();
     let begin = Instant::now();
-    let callers = crowd(&store, Duration::from_secs(9));
+    let crowd = Traffic::through(&store, OnStoreError::Refuse);
     sleep(Duration::from_millis(500)).await;
     assert_eq!(told_by(prefix).len(), 0);
     fault(&server);
     sleep(Duration::from_secs(4)).await;
     assert!(store.usage().unavailable > 0);
     ends(&server).await;
-    let crowd = end_of(callers).await;
+    sleep(Duration::from_secs(4)).await;
+    let (decided, failed) = decided_and_failed(crowd).await;
     until("an end", async || {
         limiter.check(&7_u32).await.ok()?;
         (!beginning(&told_by(prefix), RECOVERED).is_empty()).then_some(())
@@ -110,15 +81,15 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
         (Level::WARN, Level::INFO)
     );
     assert!(unavailable[0].fields.contains(" error="), "{told:?}");
-    assert!(crowd.decided > 0 && crowd.failed > 0, "{crowd:?}");
-    assert_eq!(recovered[0].number("failed"), crowd.failed);
+    assert!(decided > 0 && failed > 0, "{decided}, {failed}");
+    assert_eq!(recovered[0].number("failed"), failed);
     let counted: u64 = unavailable.iter().map(|told| told.number("failed")).sum();
-    assert!(counted <= crowd.failed, "{counted} of {crowd:?}");
+    assert!(counted <= failed, "{counted} of {failed}");
 
     let usage = store.usage();
     println!("{usage:?}");
-    assert_eq!(usage.unavailable, crowd.failed);
-    assert!(usage.admitted > crowd.decided);
+    assert_eq!(usage.unavailable, failed);
+    assert!(usage.admitted > decided);
     assert_eq!(
         (usage.refused, usage.misconfigured, usage.invalid),
         (0, 0, 0)
@@ -145,7 +116,9 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
     let client = unconnected(server.config_of("default", "other"));
     let store = store(client, "password");
     let begin = Instant::now();
-    let crowd = end_of(crowd(&store, Duration::from_secs(3))).await;
+    let crowd = Traffic::through(&store, OnStoreError::Refuse);
+    sleep(Duration::from_secs(3)).await;
+    let (decided, failed) = decided_and_failed(crowd).await;
     let seconds = begin.elapsed().as_secs() as usize;
     let told = told_by("password");
     let events = beginning(&told, MISCONFIGURED);
@@ -154,7 +127,7 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
     let says_why = |told: &&crate::events::Told| told.fields.contains("WRONGPASS");
     assert!(events[1..].iter().all(says_why), "{told:?}");
     let usage = store.usage();
-    assert_eq!((crowd.decided, usage.misconfigured), (0, crowd.failed));
+    assert_eq!((decided, usage.misconfigured), (0, failed));
     assert_eq!(
         (usage.unavailable, usage.admitted, usage.reconnects),
         (0, 0, 0)

@@ -217,8 +217,7 @@ fn is_one_state<H: Scripted, P: Scripted>(
 ) -> TestCaseResult {
     assert_eq!(holds.policy_id(), plain.policy_id());
     let clock = ManualClock::at(Timestamp::from_micros(START));
-    let pooled = redis.pooled_store(clock.clone());
-    let (store, key) = (pooled.store(), redis.new_key());
+    let (store, key) = (redis.store(clock.clone()), redis.new_key());
     let mut state = KeyLimit::fresh(&holds, Timestamp::default());
     let mut receipts = Vec::new();
     let mut now = START;

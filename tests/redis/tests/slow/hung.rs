@@ -58,7 +58,7 @@ async fn a_connection_that_stops_forwarding_is_made_anew_whatever_the_clients_se
         let server = Server::start().await;
         let proxy = Proxy::start(server.port(), Duration::ZERO).await;
         let store = store(client(centralized(proxy.port())));
-        let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+        let traffic = Traffic::through(&store, OnStoreError::Refuse);
         traffic.is_decided().await;
         assert_eq!(proxy.accepted(), 1);
         proxy.hold_first(1);
@@ -102,7 +102,7 @@ async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
     let proxy = Proxy::start(server.port(), Duration::ZERO).await;
     let pool = Pool::new(centralized(proxy.port()), None, None, None, 4).unwrap();
     let store = store(pool);
-    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    let traffic = Traffic::through(&store, OnStoreError::Refuse);
     until("four connections", async || {
         (proxy.accepted() == 4).then_some(())
     })
@@ -129,7 +129,7 @@ async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
 async fn behind_sentinel_a_primary_that_hangs_is_left_for_its_replica() {
     let sentinels = Sentinels::start().await;
     let store = store(with_defaults(sentinels.config()));
-    let traffic = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    let traffic = Traffic::through(&store, OnStoreError::Refuse);
     traffic.is_decided().await;
     let primary = sentinels.primary().await;
     primary.stop_process();
@@ -152,7 +152,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
         .deadline(crate::traffic::DEADLINE)
         .max_unanswered(40)
         .build();
-    let everyone = Traffic::through(&store, plenty(), OnStoreError::Refuse);
+    let everyone = Traffic::through(&store, OnStoreError::Refuse);
     everyone.is_decided().await;
     let (ill, well) = keys_on_and_off(&cluster, &store).await;
     cluster.nodes()[ill.node].stop_process();

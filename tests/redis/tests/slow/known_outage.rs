@@ -1,73 +1,43 @@
 //! A known outage costs no request the deadline: a server that misses deadlines again and again is
 //! probed, and gets no decisions until a probe is answered in time.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use fred::types::Builder;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use tollgate::{
-    Quota, RateLimiter, StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, TokenBucket},
+    OnStoreError, Quota, RateLimiter, StoreErrorKind,
+    algorithm::{FixedWindow, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
 use tollgate_redis_tests::{Monitor, Proxy, Server, Told, centralized, until};
 
-use crate::events::{beginning, listen, told_of};
+use crate::{
+    events::{beginning, listen, told_of},
+    traffic::{Answer, DEADLINE, TASKS, Traffic, count, plenty},
+};
 
-const DEADLINE: Duration = Duration::from_millis(250);
 const STOPPED: &str = "Redis misses every deadline";
 const GOES_ON: &str = "Redis gets decisions again";
 
 fn store(connection: impl Into<RedisConnection>) -> RedisStore {
     listen();
-    RedisStore::builder(connection).deadline(DEADLINE).build()
+    crate::traffic::store(connection)
 }
 
-fn plenty() -> Gcra {
-    Gcra::new(Quota::per_second(1_000_000)).burst(1_000_000)
+/// How many requests took most of the deadline, and how many were answered that the store is
+/// unavailable, while all callers asked again and again for so long.
+async fn slow_and_failed(store: &RedisStore, lasting: Duration) -> (usize, usize) {
+    let traffic = Traffic::through(store, OnStoreError::Refuse);
+    sleep(lasting).await;
+    let seen = traffic.end().await;
+    let failed = count(&seen, Answer::Unavailable);
+    assert_eq!(failed + count(&seen, Answer::Admitted), seen.len());
+    let slow = seen.iter().filter(|seen| seen.took > DEADLINE * 3 / 4);
+    (slow.count(), failed)
 }
 
-/// How many decisions of so many callers at this key took most of the deadline, and how many failed
-/// at all, while they asked again and again for so long.
-async fn slow_and_failed(
-    limiter: &RateLimiter<Gcra, RedisStore>,
-    (callers, key): (usize, u32),
-    lasting: Duration,
-) -> (usize, usize) {
-    let end = Instant::now() + lasting;
-    let counts = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-    let mut asking = JoinSet::new();
-    for _ in 0..callers {
-        let (limiter, counts) = (limiter.clone(), Arc::clone(&counts));
-        asking.spawn(async move {
-            while Instant::now() < end {
-                let start = Instant::now();
-                if let Err(error) = limiter.check(&key).await {
-                    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-                    counts.1.fetch_add(1, Ordering::Relaxed);
-                }
-                if start.elapsed() > DEADLINE * 3 / 4 {
-                    counts.0.fetch_add(1, Ordering::Relaxed);
-                }
-                sleep(Duration::from_millis(2)).await;
-            }
-        });
-    }
-    while asking.join_next().await.is_some() {}
-    let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
-    (load(&counts.0), load(&counts.1))
-}
-
-const CALLERS: usize = 8;
+const CALLERS: usize = TASKS as usize;
 /// One for each caller, and as many again on a busy machine.
 const FEW: usize = 2 * CALLERS;
 
@@ -80,7 +50,7 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
     server.stop_process();
     // So long that its connection is not given up yet.
     let hung = Duration::from_millis(1_100);
-    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), hung).await;
+    let (slow, failed) = slow_and_failed(&store, hung).await;
     assert!((1..=FEW).contains(&slow), "{slow} of {failed}");
     assert!(failed > 20 * CALLERS, "{failed}");
     assert_eq!(store.usage().unavailable, failed as u64);
@@ -97,11 +67,12 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_dead_costs_nobody_the_deadline() {
     let server = Server::start().await;
-    let limiter = RateLimiter::new(plenty(), store(server.client().await));
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store.clone());
     limiter.check(&7_u32).await.unwrap();
     server.kill();
     let second = Duration::from_secs(1);
-    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), second).await;
+    let (slow, failed) = slow_and_failed(&store, second).await;
     assert!(slow <= CALLERS, "{slow} of {failed}");
     assert!(failed > 20 * CALLERS, "{failed}");
 }
@@ -122,7 +93,7 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let before = server.command_calls("evalsha").await;
     let mut monitor = Monitor::of(&server);
     let three_seconds = Duration::from_secs(3);
-    let (slow, failed) = slow_and_failed(&limiter, (CALLERS, 7), three_seconds).await;
+    let (slow, failed) = slow_and_failed(&store, three_seconds).await;
     let _: String = server.command("ECHO", &["over"]).await;
     // Nine probes need more time, even with the shortest jitter, as each waits for the answer to
     // the one before and for its pause: 8 times 300 ms, and the halves of 20 ms, 40 ms and so on.

@@ -13,6 +13,7 @@ use tollgate::{
     clock::ManualClock,
     store::{Ask, Change, RedisStore, Store},
 };
+use tollgate_properties::claims::most_in;
 use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect};
 
 const PROCESSES: usize = 8;
@@ -189,26 +190,6 @@ fn order(told: &[Told]) -> Vec<(usize, usize)> {
     decisions.collect()
 }
 
-/// The most units that are let go in any span of a period.
-fn most_in_a_period(turns: &[Turn]) -> u64 {
-    let mut releases: Vec<_> = turns
-        .iter()
-        .map(|it| (it.release, u64::from(it.cost)))
-        .collect();
-    releases.sort_unstable();
-    let ending_at = |end: u64| -> u64 {
-        let in_span = releases
-            .iter()
-            .filter(|(at, _)| *at <= end && at + PERIOD_MICROS > end);
-        in_span.map(|(_, units)| units).sum()
-    };
-    releases
-        .iter()
-        .map(|(end, _)| ending_at(*end))
-        .max()
-        .unwrap_or(0)
-}
-
 #[test]
 fn eight_processes_are_let_go_in_the_order_of_redis_and_within_the_bound() {
     let redis = Redis::start();
@@ -275,7 +256,11 @@ fn eight_processes_are_let_go_in_the_order_of_redis_and_within_the_bound() {
         );
     }
     let bound = BURST.max(LARGEST_COST.into()) + UNITS - 1;
-    let most = most_in_a_period(&let_go);
+    let released: Vec<_> = (let_go.iter())
+        .map(|it| (i128::from(it.release), i128::from(it.cost)))
+        .collect();
+    let most = most_in(&released, PERIOD_MICROS.into());
+    let bound = i128::from(bound);
     assert!(most <= bound, "{most} of {bound}");
     assert!(most + 2 >= bound, "{most} of {bound}: not at its worst");
 

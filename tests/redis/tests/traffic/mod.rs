@@ -4,7 +4,6 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -23,13 +22,13 @@ use fred::{
 use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    OnStoreError, Quota, RateLimitLayer,
-    algorithm::{FixedWindow, Scripted},
+    Fallback, OnStoreError, Quota, RateLimitLayer, RateLimiter,
+    algorithm::FixedWindow,
     key::from_fn,
     store::{RedisConnection, RedisStore},
 };
 use tollgate_redis_tests::{until, within};
-use tower::{Layer, Service, ServiceExt, service_fn};
+use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 /// The deadline of every store here.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(250);
@@ -40,7 +39,8 @@ const SLACK: Duration = Duration::from_millis(750);
 /// What the keys of a test begin with.
 pub(crate) const PREFIX: &str = "tollgate";
 
-const TASKS: u32 = 32;
+/// So many tasks send requests.
+pub(crate) const TASKS: u32 = 32;
 
 /// A store with the deadline of these tests.
 pub(crate) fn store(connection: impl Into<RedisConnection>) -> RedisStore {
@@ -84,6 +84,20 @@ pub(crate) struct Seen {
     pub(crate) took: Duration,
 }
 
+pub(crate) type Limited = BoxCloneSyncService<Request<u32>, Response<Bytes>, Infallible>;
+
+/// A service behind [`plenty`], with this choice for when there is no decision.
+pub(crate) fn limited<E>(store: &RedisStore, on_error: E) -> Limited
+where
+    E: Fallback<Request<u32>, u32> + Clone + Send + Sync + 'static,
+{
+    let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body() % 24));
+    let layer = RateLimitLayer::new(plenty(), store.clone(), from_fn(key));
+    let inner =
+        service_fn(async |_: Request<u32>| Ok::<_, Infallible>(Response::new(Bytes::new())));
+    BoxCloneSyncService::new(layer.on_store_error(on_error).layer(inner))
+}
+
 /// Many tasks that send one request after the other.
 pub(crate) struct Traffic {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -92,28 +106,24 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Through a layer with this rule, and with this choice for when there is no decision.
-    pub(crate) fn through<A>(store: &RedisStore, rule: A, on_error: OnStoreError) -> Self
-    where
-        A: Scripted<Snapshot: Send + Sync> + Clone + Send + Sync + 'static,
-    {
-        let traffic = Self {
-            seen: Arc::default(),
-            is_over: Arc::default(),
-            tasks: Vec::new(),
+    /// Through a layer with [`plenty`], and with this choice for when there is no decision.
+    pub(crate) fn through(store: &RedisStore, on_error: OnStoreError) -> Self {
+        Self::of(TASKS, &[limited(store, on_error)])
+    }
+
+    /// So many tasks, which are dealt these services.
+    pub(crate) fn of(tasks: u32, services: &[Limited]) -> Self {
+        let (seen, is_over) = (Arc::default(), Arc::default());
+        let task = |(number, service): (u32, &Limited)| {
+            let (seen, is_over) = (Arc::clone(&seen), Arc::clone(&is_over));
+            tokio::spawn(send(service.clone(), number, seen, is_over))
         };
-        let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body() % 24));
-        let layer = RateLimitLayer::new(rule, store.clone(), from_fn(key)).on_store_error(on_error);
-        let tasks = (0..TASKS).map(|number| {
-            let inner = service_fn(async |_: Request<u32>| {
-                Ok::<_, Infallible>(Response::new(Bytes::new()))
-            });
-            let service = layer.layer(inner);
-            let (seen, is_over) = (Arc::clone(&traffic.seen), Arc::clone(&traffic.is_over));
-            tokio::spawn(send(service, number, seen, is_over))
-        });
-        let tasks = tasks.collect();
-        Self { tasks, ..traffic }
+        let tasks = (0..tasks).zip(services.iter().cycle()).map(task).collect();
+        Self {
+            seen,
+            is_over,
+            tasks,
+        }
     }
 
     /// Waits until decisions come.
@@ -157,21 +167,37 @@ impl Traffic {
 
     /// Ends the traffic. Every request must have been answered within the deadline.
     pub(crate) async fn end(self) -> Vec<Seen> {
-        self.is_over.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            let end = within(DEADLINE + SLACK, "the last answer", task).await;
-            end.expect("a task that ends");
-        }
-        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        let seen = self.end_in_any_time().await;
         let slowest = seen.iter().map(|seen| seen.took).max();
         assert!(slowest < Some(DEADLINE + SLACK), "{slowest:?}");
         seen
     }
+
+    /// Ends the traffic over a store with another deadline.
+    pub(crate) async fn end_in_any_time(self) -> Vec<Seen> {
+        self.is_over.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            let end = within(Duration::from_secs(10), "the last answer", task).await;
+            end.expect("a task that ends");
+        }
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
 }
 
-/// Whether any request got this answer.
-pub(crate) fn has(seen: &[Seen], answer: Answer) -> bool {
-    seen.iter().any(|seen| seen.answer == answer)
+/// What all keys of the traffic were charged.
+pub(crate) async fn charged(store: &RedisStore) -> u64 {
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    let mut charged = 0;
+    for key in 0..24_u32 {
+        let look = async || limiter.peek(&key).await.ok();
+        charged += UNITS - until("a look", look).await.remaining();
+    }
+    charged
+}
+
+/// How many requests got this answer.
+pub(crate) fn count(seen: &[Seen], answer: Answer) -> usize {
+    seen.iter().filter(|seen| seen.answer == answer).count()
 }
 
 /// How long it took from then on until requests were admitted, and got no other answers any more.
@@ -181,15 +207,12 @@ pub(crate) fn recovery(seen: &[Seen], from: Instant) -> Duration {
     last.map_or(Duration::ZERO, |last| last - from)
 }
 
-async fn send<Svc>(
-    mut service: Svc,
+async fn send(
+    mut service: Limited,
     number: u32,
     log: Arc<Mutex<Vec<Seen>>>,
     is_over: Arc<AtomicBool>,
-) where
-    Svc: Service<Request<u32>, Response = Response<Bytes>, Error = Infallible>,
-    Svc::Future: Future,
-{
+) {
     while !is_over.load(Ordering::Relaxed) {
         let start = Instant::now();
         let ready = service.ready().await.unwrap();

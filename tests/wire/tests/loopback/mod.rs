@@ -12,7 +12,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tollgate::{
     RateLimitLayer, algorithm::Algorithm, clock::ManualClock, key::Key, store::LocalStore,
@@ -116,6 +116,16 @@ impl Http2 {
         let uri = format!("http://localhost{path}");
         self.send(Request::get(uri).body(()).unwrap()).await
     }
+}
+
+/// Waits until this is so.
+pub(crate) async fn comes(is_so: impl Fn() -> bool) {
+    let comes = async {
+        while !is_so() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONGEST, comes).await.expect("it comes");
 }
 
 /// The values of a field, line by line.
