@@ -27,8 +27,9 @@ use super::{KeyLimit, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 /// on the state says no more than a fresh one, and the numbers of the state as of now, with the
 /// cost. A cost of 0 always fits. It changes nothing else: it may be called more than once.
 ///
-/// Numbers are whole, not negative and below 2<sup>53</sup>: one that `must` be charged may be any
-/// `u32`, again and again, so what counts units needs a maximum, as here its limit. Local functions may stand before it.
+/// Numbers are whole, not negative and below 2<sup>53</sup>. Any `u32` may be one that `must` be
+/// charged, again and again, so what counts units needs a maximum: in the example, the limit.
+/// Local functions may stand before it.
 ///
 /// # Example: an allowance that never comes back
 ///

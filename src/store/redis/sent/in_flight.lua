@@ -58,9 +58,9 @@ local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or
 --                        for, else those that are sure without this one; -1 if nothing is said
 --          taken         what the last charge replied: it is not read
 --          bytes         of the leases
---          stored        what is stored, with the leases, each of them whole numbers of 7 bytes: the
---                        process, the requests, when it ends, and the numbers of the first message,
---                        of the last change and of the last renewal
+--          stored        what is stored, with the leases, each of them whole numbers of 7 bytes:
+--                        the process, the requests, when it ends, and the numbers of the first
+--                        message, of the last change and of the last renewal
 --          before        how many bytes stand before the leases
 -- Returns  whether the cost fits; when no lease lasts any more; how many are in flight without the
 --          cost; and if it fits, the leases and the state with it
