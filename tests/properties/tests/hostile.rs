@@ -42,6 +42,7 @@ fn drain(limiter: &dyn Limiter) -> u64 {
 fn the_first_and_the_last_instant_are_instants_like_others() {
     for start in [0, 1, LAST - 1, LAST] {
         for subject in every_algorithm(&USUAL) {
+            let name = &subject.name;
             let (clock, limiter) = subject.limiter_at(start);
             assert_eq!(
                 drain(&*limiter),
@@ -50,22 +51,14 @@ fn the_first_and_the_last_instant_are_instants_like_others() {
                 subject.name
             );
             let decision = limiter.check(1);
-            assert!(
-                decision.retry_after().is_some(),
-                "{} at {start}",
-                subject.name
-            );
+            assert!(decision.retry_after().is_some(), "{name} at {start}");
             limiter.ask(Call::Refund(u32::MAX));
             limiter.check(u32::MAX);
             clock.set(instant(LAST));
             limiter.check(1);
             clock.set(instant(0));
             let locked = i128::try_from(limiter.peek().reset_after().as_micros()).unwrap();
-            assert!(
-                locked <= LAST + subject.longest_span(),
-                "{} at {start}",
-                subject.name
-            );
+            assert!(locked <= LAST + subject.longest_span(), "{name} at {start}");
         }
     }
 }
@@ -166,6 +159,7 @@ fn counts_if_accepted(quota: Quota) {
         accepted("burst of 1", burst_of_1),
     ];
     for subject in accepted.into_iter().flatten() {
+        let name = &subject.name;
         for now in [0, START, LAST] {
             let (_, limiter) = subject.limiter_at(now);
             let limit = limiter.peek().remaining();
@@ -176,11 +170,7 @@ fn counts_if_accepted(quota: Quota) {
             };
             assert_eq!(limit, expected, "{} {quota:?}", subject.name);
             let cost = u32::try_from(limit).unwrap_or(u32::MAX);
-            assert!(
-                limiter.check(cost).is_admitted(),
-                "{} {quota:?}",
-                subject.name
-            );
+            assert!(limiter.check(cost).is_admitted(), "{name} {quota:?}");
             let left = limit - u64::from(cost);
             let decision = limiter.check(u32::MAX);
             assert_eq!(

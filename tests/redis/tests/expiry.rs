@@ -141,7 +141,7 @@ fn a_request_that_is_not_charged_changes_neither_value_nor_expiry() {
 #[test]
 fn a_key_that_owes_stays_until_the_debt_is_paid() {
     with_each(LATER, |redis, subject, prefix| {
-        let limiter = limiter(redis, subject, prefix);
+        let (name, limiter) = (&subject.name, limiter(redis, subject, prefix));
         for units in [1, 100, u32::MAX, u32::MAX] {
             limiter.debit(units);
             let wait = limiter.peek().reset_after().as_millis();
@@ -157,18 +157,10 @@ fn a_key_that_owes_stays_until_the_debt_is_paid() {
             assert!(lives + 5 >= wait, "{}: {lives} ms of {wait}", subject.name);
             let longest = wait + wait / 64 + 1_005;
             let edges = subject.longest_span().unsigned_abs() / 1_000 * 65 / 64;
-            assert!(
-                lives <= longest + edges,
-                "{}: {lives} ms of {wait}",
-                subject.name
-            );
+            assert!(lives <= longest + edges, "{name}: {lives} ms of {wait}");
         }
         // Four debits are four requests.
         let is_full = !subject.name.contains("per request");
-        assert!(
-            !is_full || !limiter.check(1).is_admitted(),
-            "{}",
-            subject.name
-        );
+        assert!(!is_full || !limiter.check(1).is_admitted(), "{name}");
     });
 }
