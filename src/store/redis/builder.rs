@@ -102,9 +102,7 @@ impl RedisStoreBuilder {
     /// Reads the time from this clock instead of the server's: a
     /// [`ManualClock`](crate::clock::ManualClock) in tests.
     ///
-    /// It stands for the clock of the server, so all processes must read the same time. Where two
-    /// clocks differ by more than a key lives (a second and more), the one behind is taken for a
-    /// server's clock that has stepped back, and the limit lets through more than its bound.
+    /// If each process has its own clock, the one that is ahead decides for all.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Box::new(move || clock.now()));

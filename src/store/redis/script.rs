@@ -321,7 +321,7 @@ impl Limit<'_> {
                if mark ~= 1 or {size} ~= {bytes} and {size} ~= {with_tail} or {} {unreadable}\n\
                {tail}  \
                now_{k} = now + ahead_{k}\n  \
-               if now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
+               if servers_time and now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
                  call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. stored_{k}:sub(16), 'KEEPTTL')\n  \
                end\n  \

@@ -88,9 +88,8 @@ fn is_admitted(answer: &Answer) -> bool {
     answer.as_ref().is_some_and(admits)
 }
 
-/// When steps are taken. The clock steps back by a second at most: a key lives for as much longer
-/// than it matters. What a rule without a time of its own was given back is fresh at any time, but
-/// not in Redis.
+/// When steps are taken, by a clock that may step back. What a rule without a time of its own was
+/// given back is fresh at any time, but not in Redis.
 #[derive(Default)]
 struct Time {
     latest: i128,
@@ -108,7 +107,7 @@ impl Time {
             _ if !steps_back => self.latest,
             Op::Refund(_) => self.latest,
             Op::Reset => 0,
-            Op::Check(_) | Op::Debit(_) | Op::Peek => self.earliest.max(now - 1_000_000),
+            Op::Check(_) | Op::Debit(_) | Op::Peek => self.earliest,
         };
         now
     }

@@ -26,9 +26,9 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 --          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
--- The time of a state never goes back. If the server's does, no time passes for the state until the
--- server has caught up; if that would take longer than the key lives, the state goes on where it
--- was, ahead of the server.
+-- The time of a state never goes back. If a clock does, no time passes for the state until the clock
+-- has caught up. If that would take longer than the key lives, and the clock is the server's, the
+-- state goes on where it was, ahead of the server.
 --
 -- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
@@ -256,7 +256,7 @@ if stored_1 then
     or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 78 then return '\2' end
   now_1 = now + ahead_1
-  if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+  if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
     call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
@@ -275,7 +275,7 @@ if stored_2 then
     or first_total_3 >= 2 ^ 53 or last_slot_3 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_2 == 155 then return '\2' end
   now_2 = now + ahead_2
-  if now_2 < last_2 and last_2 - now_2 > key_expires_at_2 - last_2 then
+  if servers_time and now_2 < last_2 and last_2 - now_2 > key_expires_at_2 - last_2 then
     ahead_2 = ahead_2 + last_2 - now_2
     call('SET', KEYS[2], pack('<BI7I7', 1, last_2, ahead_2) .. stored_2:sub(16), 'KEEPTTL')
   end

@@ -25,9 +25,9 @@ local op, now, cost_1, units_1, period_1, opens_at_first_1 = struct.unpack('<ddd
 --          it, with the same arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
--- The time of a state never goes back. If the server's does, no time passes for the state until the
--- server has caught up; if that would take longer than the key lives, the state goes on where it
--- was, ahead of the server.
+-- The time of a state never goes back. If a clock does, no time passes for the state until the clock
+-- has caught up. If that would take longer than the key lives, and the clock is the server's, the
+-- state goes on where it was, ahead of the server.
 --
 -- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
@@ -71,7 +71,7 @@ if stored_1 then
     or used_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 78 then return '\2' end
   now_1 = now + ahead_1
-  if now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+  if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
     call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
   end
