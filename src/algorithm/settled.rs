@@ -236,8 +236,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     /// Judges and holds in one: what has ended is spent once.
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let now = state.time(now);
-        self.spend_what_ended(state, now);
+        self.spend_what_ended(state, state.time(now));
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
             self.charge(state, cost, now);
@@ -332,7 +331,8 @@ impl<A: Additive> KeyLimit for Settled<A> {
         now: Timestamp,
     ) -> Self::Snapshot {
         let is_held = admitted && cost > 0;
-        self.with_ended_spent(state, now, |state, now| {
+        // Waits are told as of the caller's time, which may be earlier than the state's.
+        self.with_ended_spent(state, now, |state, _| {
             let (held, cost) = (self.held(state), (cost, admitted));
             let status = self.rule.status_beside(&state.state, held, cost, now);
             SettledSnapshot::of(LazyStatus::Known(status), &state.generations, is_held)

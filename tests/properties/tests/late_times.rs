@@ -155,11 +155,17 @@ fn units_that_are_settled_before_they_were_held_are_charged_when_they_were_held(
     fn check<A: Additive>(name: &str, algorithm: A) {
         let held_at = START.saturating_add(PERIOD + PERIOD / 60);
         let left_later = |settled_at| {
-            let clock = ManualClock::at(held_at);
+            let clock = ManualClock::at(START);
             let limiter = limiter!(Settled::new(algorithm.clone()), clock, 10);
-            let hold = limiter.hold(&7, UNITS as u32).now().unwrap();
+            let first = limiter.hold(&7, 1).now().unwrap();
+            clock.set(held_at);
+            let others = limiter.hold(&7, UNITS as u32 - 1).now().unwrap();
             clock.set(settled_at);
-            hold.settle(UNITS as u32);
+            first.settle(1);
+            others.settle(UNITS as u32 - 1);
+            let wait = limiter.check(&7).now().retry_after().unwrap();
+            clock.set(settled_at.saturating_add(wait));
+            assert!(limiter.peek(&7).now().is_admitted(), "{name}");
             [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40].map(|step| {
                 clock.set(held_at.saturating_add(step * PERIOD / 20));
                 limiter.peek(&7).now().remaining()
