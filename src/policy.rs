@@ -38,7 +38,7 @@ impl PolicyId {
         )
     }
 
-    /// The id of a policy of this kind.
+    /// The same, of the rule with this number.
     #[cfg(feature = "rules")]
     #[inline]
     pub(crate) const fn and_number(self, number: u64) -> Self {

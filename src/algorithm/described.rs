@@ -130,7 +130,7 @@ impl Kind {
 pub const QUOTA: Field = Field::needed("quota", Kind::QUOTA, "20/s");
 
 /// The most at once, of a bucket that calls it so.
-pub const fn burst(name: &'static str) -> Field {
+pub(super) const fn burst(name: &'static str) -> Field {
     Field::optional(name, Kind::NUMBER, "40", "the quota's units")
 }
 

@@ -66,7 +66,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Shadow<A> {
     pub(crate) limit: A,
-    /// Only a limit of [rules](crate::rules) may not be: a file says whether it is.
+    /// Of a limit of [rules](crate::rules) the file says so; every other one is.
     pub(crate) in_shadow: bool,
 }
 

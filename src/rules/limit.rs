@@ -29,8 +29,8 @@ impl RuleLimit {
     }
 }
 
-// Of a state of another rule, which a store with one table for each policy never has, nothing is
-// left, and nothing fits.
+// A store has a table for each policy, so no limit is given a state of another rule: nothing would
+// fit.
 impl Limit for AnyAlgorithm {
     type Snapshot = LazyStatus;
     type Keys = OneKey;
