@@ -139,10 +139,8 @@ fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
     impl Body for Full {
         fn run<A: KeyLimit>(&self, name: &str, _limit: u64, algorithm: A) {
             let clock = ManualClock::at(START);
-            let store = LocalStore::builder()
-                .clock(clock.clone())
-                .max_keys(300)
-                .build();
+            let store = LocalStore::builder().clock(clock.clone());
+            let store = store.max_keys(300).build();
             let limiter = RateLimiter::new(algorithm.clone(), store.clone());
             let granted = granted_amid_newcomers(&limiter, &clock);
             assert!(

@@ -47,12 +47,8 @@ fn tuples_with_holds_let_through_no_more_than_their_tightest_member() {
         let both = of_window.min(of_bucket);
         cases.stays_within("(window, bucket)", &(window(), bucket()), times, both);
     }
-    assert!(
-        cases.reached * 4 > cases.all * 3,
-        "{} of {}",
-        cases.reached,
-        cases.all
-    );
+    let (reached, all) = (cases.reached, cases.all);
+    assert!(reached * 4 > all * 3, "{reached} of {all}");
 }
 
 #[test]

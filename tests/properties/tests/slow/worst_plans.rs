@@ -8,10 +8,6 @@ fn of_two_plans_that_hold_in_turn_each_lets_through_what_it_would_alone() {
     let mut cases = Cases::default();
     let plans = [numbers(1, 3, 1, 1), numbers(2, 3, 2, 1)];
     cases.of_every_algorithm(&plans, false, 1);
-    assert!(
-        cases.reached * 2 > cases.all,
-        "{} of {}",
-        cases.reached,
-        cases.all
-    );
+    let (reached, all) = (cases.reached, cases.all);
+    assert!(reached * 2 > all, "{reached} of {all}");
 }

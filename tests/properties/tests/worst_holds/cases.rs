@@ -368,11 +368,7 @@ impl Cases {
 
     #[track_caller]
     pub(crate) fn are_all_reached(&self) {
-        assert!(
-            self.all > 0 && self.reached == self.all,
-            "{} of {}",
-            self.reached,
-            self.all
-        );
+        let (reached, all) = (self.reached, self.all);
+        assert!(all > 0 && reached == all, "{reached} of {all}");
     }
 }
