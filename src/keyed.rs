@@ -8,7 +8,6 @@ use crate::{
 
 /// Finds the keys that a limit needs: a [`KeyExtractor`] finds one, for an algorithm; an
 /// [`EachOf`](crate::EachOf) of extractors finds one for each of several algorithms.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not find a key for each algorithm of an `EachOf`",
     label = "not as many keys as there are algorithms",

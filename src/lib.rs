@@ -98,11 +98,12 @@ mod each_of;
 mod error;
 mod hold;
 pub mod key;
-pub mod limiter;
+mod limiter;
 pub mod observe;
 mod policy;
 mod quota;
 pub mod store;
+mod timestamp;
 
 #[cfg(feature = "layer")]
 mod cost;
@@ -119,18 +120,17 @@ pub mod rules;
 #[cfg(feature = "layer")]
 mod store_error;
 
-pub use algorithm::Limit;
 #[doc(hidden)]
 pub use algorithm::limit::{OneKey, OneKeyForEach};
-pub use clock::Timestamp;
 pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};
 pub use hold::{Hold, Settlement};
 #[cfg(feature = "local")]
 pub use limiter::LocalRateLimiter;
-pub use limiter::RateLimiter;
+pub use limiter::{Call, RateLimiter};
 pub use quota::Quota;
+pub use timestamp::Timestamp;
 
 #[cfg(feature = "layer")]
 pub use self::{
@@ -141,12 +141,6 @@ pub use self::{
     },
     response::body_end::End,
     store_error::OnStoreError,
-};
-#[doc(hidden)]
-#[cfg(feature = "layer")]
-pub use self::{
-    keyed::KeysFor,
-    layer::{Enforce, Exempt, Fallback, InnerService, LayerFor, Settle},
 };
 #[cfg(feature = "axum")]
 pub use cost::RouteCosts;

@@ -20,7 +20,7 @@ use tollgate::{
     algorithm::*,
     clock::ManualClock,
     key::{Global, Header, HeaderKey, percentile},
-    store::{LocalStore, Store, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service, ServiceExt};

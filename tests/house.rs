@@ -10,7 +10,8 @@ use crate::files::{files, read, root};
 ///
 /// Add an import here only on purpose.
 const MODULES: &[(&str, &str)] = &[
-    ("clock", ""),
+    ("timestamp", ""),
+    ("clock", "timestamp"),
     ("docs", ""),
     ("error", ""),
     ("logged_once", ""),

@@ -19,7 +19,7 @@ use tollgate::{
     algorithm::{KeyLimit, SlidingBuckets, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::Key,
-    store::{LocalStore, Store, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore, Store},
 };
 
 const MICRO: Duration = Duration::from_micros(1);

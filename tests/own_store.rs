@@ -4,7 +4,7 @@ use tollgate::{
     Quota, RateLimiter, StoreErrorKind,
     algorithm::{InFlight, KeyLimit, TokenBucket},
     key::Key,
-    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
+    store::{Answer, AsKey, Ask, Change, Decided, LocalBuckets, LocalStore, Store, Written},
 };
 
 #[derive(Clone, Debug)]

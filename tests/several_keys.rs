@@ -10,7 +10,7 @@ use tollgate::{
     algorithm::FixedWindow,
     clock::ManualClock,
     key::Key,
-    store::{LocalStore, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -22,7 +22,7 @@ use tollgate::{
     clock::ManualClock,
     key::Global,
     observe::{Event, Observe, Outcome},
-    store::{Ask, LocalStore, Store, local::LocalBuckets},
+    store::{Ask, LocalBuckets, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service};

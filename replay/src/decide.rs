@@ -2,7 +2,8 @@
 
 use http::Request;
 use tollgate::{
-    Decision, KeysFor, Limit, Timestamp,
+    Decision, Timestamp,
+    algorithm::Limit,
     clock::ManualClock,
     key::MissingKey,
     rules::{RuleKey, RuleLimits, Rules},
@@ -64,12 +65,12 @@ impl Decider {
     pub fn decide(&mut self, request: &Request<()>, at_micros: u64) -> Outcome {
         self.now_micros = self.now_micros.max(at_micros);
         self.clock.set(Timestamp::from_micros(self.now_micros));
-        let key = match KeysFor::<RuleLimits, Request<()>>::find(&self.rules, request) {
+        let key = match self.rules.find(request) {
             Ok(Some(key)) => key,
             Ok(None) => return Outcome::NoRule,
             Err(rejection) => return Outcome::Rejected(rejection),
         };
-        let cost = KeysFor::<RuleLimits, Request<()>>::cost(&self.rules, &key, 1);
+        let cost = key.cost();
         let Answer::Now(Ok(Verdict { admitted, snapshot })) =
             self.store.decide(&RuleLimits, &key, Ask::Charge(cost))
         else {

@@ -8,6 +8,8 @@ use crate::{
     quota::{Quota, span_of_text},
 };
 
+use super::setters::Named;
+
 /// An algorithm that is made from named fields.
 pub trait Described: Sized {
     /// Its name in the field `algorithm`.
@@ -179,12 +181,8 @@ impl Given {
     }
 
     /// The same rule with the name that is given.
-    pub(super) fn name<R>(
-        &self,
-        rule: R,
-        named: impl FnOnce(R, String) -> Result<R, ConfigError>,
-    ) -> Result<R, String> {
-        self.set(rule, "name", named)
+    pub(super) fn name<R: Named>(&self, rule: R) -> Result<R, String> {
+        self.set(rule, "name", |rule, name: String| rule.try_named(name))
     }
 }
 

@@ -246,7 +246,7 @@ impl Described for FixedWindow {
             Some(true) => rule.from_first_request(),
             _ => rule,
         };
-        given.name(rule, Self::try_named)
+        given.name(rule)
     }
 }
 

@@ -361,6 +361,6 @@ impl Described for InFlight {
         let rule = given.set(rule, "held-at-most", |rule, SpanText(held)| {
             rule.try_held_at_most(held)
         })?;
-        given.name(rule, Self::try_named)
+        given.name(rule)
     }
 }

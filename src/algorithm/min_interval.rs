@@ -169,7 +169,7 @@ impl Described for MinInterval {
 
     fn build(given: &Given) -> Result<Self, String> {
         let rule = given.make("interval", |SpanText(interval)| Self::try_new(interval))?;
-        given.name(rule, Self::try_named)
+        given.name(rule)
     }
 }
 

@@ -73,7 +73,7 @@ mod min_interval;
 mod per_request;
 mod same_rule;
 mod script;
-mod setters;
+pub(crate) mod setters;
 mod settled;
 pub(crate) mod shadow;
 mod sliding_buckets;

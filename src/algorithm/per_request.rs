@@ -1,4 +1,4 @@
-use super::{Algorithm, same_rule::SameRule};
+use super::{Algorithm, Policy, Shadow, same_rule::SameRule, setters::Named};
 
 /// Charges each request 1, whatever it costs, and admits it if the algorithm inside admits a cost
 /// of 1: so that one tuple limits requests *and* what they cost.
@@ -53,6 +53,32 @@ impl<A: Algorithm> PerRequest<A> {
     /// plain algorithm is in use too. (The algorithms of this crate have a method for it.)
     pub const fn new(algorithm: A) -> Self {
         Self(algorithm)
+    }
+
+    /// Rehearses the limit: it counts, and neither refuses nor delays. See [`Shadow`].
+    #[must_use]
+    pub const fn shadow(self) -> Shadow<Self> {
+        Shadow::of(self)
+    }
+}
+
+impl<A: Named> PerRequest<A> {
+    /// Names the policy. A named policy keeps its buckets when its numbers change.
+    ///
+    /// # Panics
+    ///
+    /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
+    #[must_use]
+    #[track_caller]
+    pub fn named(self, name: impl AsRef<str>) -> Self {
+        self.try_named(name)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl<A: Named> Named for PerRequest<A> {
+    fn policy_mut(&mut self) -> &mut Policy {
+        self.0.policy_mut()
     }
 }
 

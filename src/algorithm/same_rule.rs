@@ -134,7 +134,7 @@ where
 }
 
 /// One whose units can be held.
-pub trait SameAdditiveRule: SameRule<Rule: Additive> {}
+pub(crate) trait SameAdditiveRule: SameRule<Rule: Additive> {}
 
 #[diagnostic::do_not_recommend]
 impl<T: SameAdditiveRule> Additive for T {

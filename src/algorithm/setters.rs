@@ -1,5 +1,18 @@
 //! The setters that every algorithm has.
 
+use crate::{error::ConfigError, policy::Policy};
+
+/// An algorithm of this crate, whose policy can be named.
+pub trait Named: Sized {
+    fn policy_mut(&mut self) -> &mut Policy;
+
+    fn try_named(mut self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
+        let policy = self.policy_mut();
+        *policy = policy.clone().named(name)?;
+        Ok(self)
+    }
+}
+
 /// Adds them to a type whose policy is in this field, and which is generic over a type of this
 /// name; and `settled` to one that is additive. (One function cannot be a method of several types.)
 macro_rules! setters {
@@ -17,10 +30,6 @@ macro_rules! setters {
     };
     ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
         $crate::algorithm::setters::named!($rule $(where $Of)?, $($policy)+);
-        $crate::algorithm::setters::named!(
-            $crate::algorithm::PerRequest<$rule> $(where $Of)?,
-            0 . $($policy)+
-        );
 
         impl $(<$Of>)? $rule {
             /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
@@ -35,32 +44,26 @@ macro_rules! setters {
 }
 pub(super) use setters;
 
-/// Adds those that it has when it counts requests, too, and that `InFlight` has.
+/// Adds those that `InFlight` has, too.
 macro_rules! named {
     ($rule:ty $(where $Of:ident)?, $($policy:tt)+) => {
+        impl $(<$Of>)? $crate::algorithm::setters::Named for $rule {
+            fn policy_mut(&mut self) -> &mut $crate::algorithm::Policy {
+                &mut self.$($policy)+
+            }
+        }
+
         impl $(<$Of>)? $rule {
             /// Names the policy. A named policy keeps its buckets when its numbers change.
             ///
             /// # Panics
             ///
-            /// Where [`try_named`](Self::try_named) fails, with its error as the message.
+            /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
             #[must_use]
             #[track_caller]
             pub fn named(self, name: impl AsRef<str>) -> Self {
-                self.try_named(name).unwrap_or_else(|error| panic!("{error}"))
-            }
-
-            /// Names the policy. A named policy keeps its buckets when its numbers change.
-            ///
-            /// # Errors
-            ///
-            /// The name is not 1 to 64 of the characters `A-Z a-z 0-9 _ . -`.
-            pub fn try_named(
-                mut self,
-                name: impl AsRef<str>,
-            ) -> Result<Self, $crate::error::ConfigError> {
-                self.$($policy)+ = self.$($policy)+.named(name)?;
-                Ok(self)
+                let named = $crate::algorithm::setters::Named::try_named(self, name);
+                named.unwrap_or_else(|error| panic!("{error}"))
             }
 
             /// Rehearses the limit: it counts, and neither refuses nor delays. See

@@ -39,7 +39,7 @@ use crate::{
 /// # Example: would a tenth of the daily quota be enough for an hour?
 ///
 /// ```
-/// use tollgate::{algorithm::FixedWindow, Limit};
+/// use tollgate::algorithm::{FixedWindow, Limit};
 /// use tollgate::store::{Ask, LocalStore, Store};
 /// use tollgate::{Quota, RateLimiter};
 ///

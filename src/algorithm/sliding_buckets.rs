@@ -147,7 +147,7 @@ impl Described for SlidingBuckets {
             Some(true) => rule.strict(),
             _ => rule,
         };
-        given.name(rule, Self::try_named)
+        given.name(rule)
     }
 }
 

@@ -97,6 +97,6 @@ impl Described for SlidingLog {
 
     fn build(given: &Given) -> Result<Self, String> {
         let rule = given.make("quota", Self::try_new)?;
-        given.name(rule, Self::try_named)
+        given.name(rule)
     }
 }

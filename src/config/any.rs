@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    algorithm::{Algorithm, Policy, described::Described, every_rule},
+    algorithm::{Algorithm, Policy, described::Described, every_rule, setters::Named},
     error::ConfigError,
 };
 

@@ -16,14 +16,13 @@ use crate::{
 
 /// Says what happens to a request while the store is unavailable: an [`OnStoreError`], a closure
 /// that returns one, or a [`RateLimiter`] that answers at once.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what happens to a request while the store is unavailable",
     label = "neither `OnStoreError::Refuse` nor `OnStoreError::Admit`, nor a limiter",
     note = "use one of the two, a closure: `|error: &StoreError| OnStoreError::Refuse`, or a limiter that counts in this process: `RateLimiter::new(smaller, LocalStore::new())`",
     note = "such a limiter has no observer of its own: the layer's observer sees its decisions"
 )]
-pub trait Fallback<Req, K> {
+pub(crate) trait Fallback<Req, K> {
     /// Whether it charges what the store admits, too.
     const MIRRORS_CHARGES: bool = false;
 

@@ -12,7 +12,6 @@ use super::{ResponseFuture, waiting::WaitPermit};
 ///
 /// Its one implementation, in `decide.rs`, has all the bounds. The service, its future and a
 /// request that waits need only this trait.
-#[doc(hidden)]
 pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
     /// What the store is asked: whether a cost fits, for a key, under the chosen limit.
     type Query: Send + 'static;

@@ -34,11 +34,15 @@ mod service;
 mod waiting;
 mod warnings;
 
-pub use fallback::Fallback;
 pub use future::ResponseFuture;
-pub use layer_for::LayerFor;
-pub use options::{Enforce, Exempt, Options, Settle, SettledAtEnd};
+pub use options::{Options, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
+
+use {
+    fallback::Fallback,
+    layer_for::LayerFor,
+    options::{Enforce, Exempt, Settle},
+};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
 /// `RESOURCE_EXHAUSTED`).
@@ -419,7 +423,6 @@ impl<Svc: InnerService, A: Clone, S: Clone, F: Clone, O: Clone> Layer<Svc>
 ///
 /// The bound stands where a layer meets a service, so that the compiler's message points at that
 /// line and says why.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the inner service `{Self}` must be `Clone` to be limited",
     label = "this inner service is not `Clone`",
@@ -427,7 +430,7 @@ impl<Svc: InnerService, A: Clone, S: Clone, F: Clone, O: Clone> Layer<Svc>
     note = "a function that makes a layer says which: `fn limit() -> tollgate::LocalRateLimitLayer<TokenBucket, IpAddr, PeerIp>`, and not `impl Layer<S>`",
     note = "a clone takes its place while the one that was made ready goes with a request that has to wait"
 )]
-pub trait InnerService: Clone {}
+pub(crate) trait InnerService: Clone {}
 
 // Without this the compiler would ask for `Clone`, without saying of which type and why.
 #[diagnostic::do_not_recommend]

@@ -92,8 +92,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
 /// Says which requests pass without a key, a count or a header.
 ///
 /// A closure `|request: &Request| …` that returns a `bool` implements it.
-#[doc(hidden)]
-pub trait Exempt<Req> {
+pub(crate) trait Exempt<Req> {
     /// Whether the request passes without being counted.
     fn is_exempt(&self, request: &Req) -> bool;
 }
@@ -115,13 +114,12 @@ impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
 
 /// Says whether a limit is enforced for a request: a `bool`, or a closure over the request and its
 /// key.
-#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say whether a limit is enforced for a request of type `{Req}`",
     label = "neither a `bool` nor a closure over `{Req}` and `{Key}`",
     note = "use `true`, `false` or a closure: `|request: &{Req}, key: Option<&{Key}>| true`"
 )]
-pub trait Enforce<Req, Key> {
+pub(crate) trait Enforce<Req, Key> {
     /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool;
 }
@@ -143,8 +141,7 @@ impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
 }
 
 /// Says who settles what a request holds, and with what.
-#[doc(hidden)]
-pub trait Settle<Res> {
+pub(crate) trait Settle<Res> {
     /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
     const BY_LAYER: bool = true;
 

@@ -9,7 +9,7 @@ use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_hist
 
 use crate::decision::PolicyDecision;
 
-use super::{Event, Observe, Outcome, StoreUsage};
+use super::{Event, Observe, Outcome, usage::StoreUsage};
 
 const REQUESTS: &str = "tollgate.requests";
 const UNITS: &str = "tollgate.units";

@@ -103,11 +103,11 @@ mod trace;
 mod usage;
 
 pub(crate) use self::event::EventKey;
+#[cfg(feature = "metrics")]
+pub use self::metrics::Metrics;
 #[cfg(any(feature = "local", feature = "redis"))]
 pub use self::trace::Trace;
 pub use self::{
     event::{Event, Outcome},
     observer::Observe,
 };
-#[cfg(feature = "metrics")]
-pub use self::{metrics::Metrics, usage::StoreUsage};

@@ -1,15 +1,13 @@
 //! How full and how healthy a store is, as metrics.
 
-/// What the `usage()` of a [`LocalStore`](crate::store::LocalStore) or a `RedisStore` returns, for
-/// [`Metrics::record_usage`](super::Metrics::record_usage).
+/// What the `usage()` of a store returns.
 pub trait StoreUsage {
     /// Records it with this value of the label `limit`.
-    #[doc(hidden)]
     fn record(&self, limit: &str);
 }
 
 #[cfg(feature = "local")]
-impl StoreUsage for crate::store::local::Usage {
+impl StoreUsage for crate::store::LocalUsage {
     fn record(&self, limit: &str) {
         let label = || limit.to_owned();
         metrics::gauge!("tollgate.store.keys", "limit" => label()).set(self.keys as f64);

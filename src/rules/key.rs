@@ -55,9 +55,9 @@ impl RuleKey {
         }
     }
 
-    /// The cost of a request with this key.
+    /// The cost of the request, by the rules.
     #[inline]
-    pub(super) fn cost(&self) -> u32 {
+    pub fn cost(&self) -> u32 {
         self.cost
     }
 

@@ -141,6 +141,19 @@ impl Rules {
         self.in_force.store(Arc::new(rules));
         Ok(())
     }
+
+    /// What a request is charged to: the limits that apply to it, each with its key. `None` if no
+    /// rule matches it.
+    ///
+    /// A layer does this itself. Over a store that you ask yourself it goes with [`RuleLimits`].
+    ///
+    /// # Errors
+    ///
+    /// A rule matches, and the request lacks its key.
+    #[inline]
+    pub fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
+        self.in_force.load().find(request)
+    }
 }
 
 impl fmt::Debug for Rules {
@@ -173,7 +186,7 @@ impl<B> KeysFor<RuleLimits, Request<B>> for Rules {
 
     #[inline]
     fn find(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
-        self.in_force.load().find(request)
+        self.find(request)
     }
 
     #[inline]

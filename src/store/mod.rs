@@ -22,15 +22,15 @@ mod append_only;
 mod either;
 mod immediate;
 #[cfg(feature = "local")]
-pub mod local;
+mod local;
 #[cfg(feature = "redis")]
-pub mod redis;
+mod redis;
 
 pub use either::EitherStore;
 pub(crate) use immediate::ANSWERS_AT_ONCE;
 pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
-pub use local::{LocalStore, LocalStoreBuilder};
+pub use local::{LocalBuckets, LocalStore, LocalStoreBuilder, LocalUsage};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
 
@@ -207,7 +207,7 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 ///
 /// - Decide, charge and read the snapshot as one step that no other call can come between.
 /// - Write nothing when a request is refused.
-/// - Keep the buckets of different [policies](crate::Limit::policy_id) apart, and
+/// - Keep the buckets of different [policies](crate::algorithm::Limit::policy_id) apart, and
 ///   forget a state only when the algorithm of its own policy says that it [is
 ///   fresh](crate::algorithm::KeyLimit::is_fresh).
 /// - Read the clock once it has the state: under the lock that guards it, if there is one. A thread

@@ -3,7 +3,7 @@
 use tollgate::{
     Timestamp,
     clock::ManualClock,
-    store::{LocalStore, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore},
 };
 
 /// The start of a minute.

@@ -15,11 +15,11 @@ use std::{
 };
 
 use tollgate::{
-    Limit, Quota, StoreError, StoreErrorKind, Timestamp,
-    algorithm::{Ending, FixedWindow, KeyLimit},
+    Quota, StoreError, StoreErrorKind, Timestamp,
+    algorithm::{Ending, FixedWindow, KeyLimit, Limit},
     clock::ManualClock,
     key::Key,
-    store::{Answer, AsKey, Ask, Change, Decided, LocalStore, Store, Written, local::LocalBuckets},
+    store::{Answer, AsKey, Ask, Change, Decided, LocalBuckets, LocalStore, Store, Written},
 };
 use tower::Service;
 

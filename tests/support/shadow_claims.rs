@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    EachOf, Limit, PolicyDecision, Quota, RateLimiter,
-    algorithm::{KeyLimit, Shadow, TokenBucket},
+    EachOf, PolicyDecision, Quota, RateLimiter,
+    algorithm::{KeyLimit, Limit, Shadow, TokenBucket},
     clock::ManualClock,
     key::Key,
     store::{Ask, Store, Verdict},

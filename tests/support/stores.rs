@@ -1,6 +1,6 @@
 //! The list of the stores in this process: a test that reads it holds for each of them.
 
-use tollgate::store::{EitherStore, LocalStore, local::LocalBuckets};
+use tollgate::store::{EitherStore, LocalBuckets, LocalStore};
 
 use crate::support::Remote;
 

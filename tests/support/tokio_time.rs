@@ -9,7 +9,7 @@ use tollgate::{
     Quota, Timestamp,
     algorithm::{TokenBucket, WaitAtMost},
     clock::Clock,
-    store::{LocalStore, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore},
 };
 
 /// When the clocks begin.

@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, Ask, Change, Verdict},
 };
 
-use super::{Usage, deferred_drop::DeferredDrops, policies::Policies};
+use super::{LocalUsage, deferred_drop::DeferredDrops, policies::Policies};
 
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
@@ -46,7 +46,7 @@ pub trait Tables {
     fn new(max_keys: usize) -> Self;
 
     /// Adds how full they are.
-    fn add_to(&self, usage: &mut Usage);
+    fn add_to(&self, usage: &mut LocalUsage);
 }
 
 impl<A: KeyLimit, K> LocalBuckets<K> for A {

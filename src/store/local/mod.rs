@@ -131,7 +131,7 @@ impl<A: LocalBuckets<K>, K> Default for LocalStore<A, K> {
 /// How full a [`LocalStore`] is, over all its policies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct LocalUsage {
     /// How many keys have an entry, idle ones that have not left yet included.
     pub keys: usize,
     /// How many decisions were made by an overflow bucket, because the store was full of live
@@ -141,8 +141,8 @@ pub struct Usage {
 
 impl<A: LocalBuckets<K>, K, C> LocalStore<A, K, C> {
     /// How full the store is.
-    pub fn usage(&self) -> Usage {
-        let mut usage = Usage::default();
+    pub fn usage(&self) -> LocalUsage {
+        let mut usage = LocalUsage::default();
         self.tables.add_to(&mut usage);
         usage
     }

@@ -10,7 +10,7 @@ use crate::{
     store::append_only::AppendOnlyMap,
 };
 
-use super::{Usage, buckets::Tables, table::Table};
+use super::{LocalUsage, buckets::Tables, table::Table};
 
 /// At this many policies a warning is logged: so many are made up from requests, not written down.
 const MANY: usize = 1_000;
@@ -32,7 +32,7 @@ impl<K, S> Tables for Policies<K, S> {
         }
     }
 
-    fn add_to(&self, usage: &mut Usage) {
+    fn add_to(&self, usage: &mut LocalUsage) {
         self.all.for_each(|table| {
             usage.keys += table.shards.keys();
             usage.overflow_decisions += table.overflow.decisions();

@@ -14,7 +14,7 @@ use crate::{
 };
 
 use super::{
-    LocalBuckets, Usage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
+    LocalBuckets, LocalUsage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
     place::Place, policies::Policies, table::Table,
 };
 
@@ -189,7 +189,7 @@ macro_rules! each_of {
                 ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
             }
 
-            fn add_to(&self, usage: &mut Usage) {
+            fn add_to(&self, usage: &mut LocalUsage) {
                 $(self.$place.add_to(usage);)+
             }
         }

@@ -27,7 +27,7 @@ pub(super) struct KeyQuery {
 }
 
 /// The queries about a request, while they are made.
-pub struct Queries<'a> {
+pub(crate) struct Queries<'a> {
     shared: &'a Shared,
     pub(super) all: Vec<KeyQuery>,
 }

@@ -14,17 +14,14 @@ use super::arguments::Queries;
 ///
 /// It is there for the bounds of functions that are generic over a limit; its items are not part of
 /// the public interface.
-pub trait RedisLimit<K>: Limit {
+pub(crate) trait RedisLimit<K>: Limit {
     /// Adds a query for each key that there is.
-    #[doc(hidden)]
     fn queries(&self, key: &K, queries: &mut Queries<'_>);
 
     /// Reads what was decided about them.
-    #[doc(hidden)]
     fn read_all(&self, key: &K, reply: &mut ScriptReply) -> Option<Self::Snapshot>;
 
     /// The numbers of the admission of each of them.
-    #[doc(hidden)]
     fn admissions(&self, snapshot: &Self::Snapshot) -> Vec<Vec<f64>>;
 }
 

@@ -210,7 +210,7 @@ struct Shared {
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// A future of Redis's answer.
-pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Nothing that is done under a lock here panics half-way.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,7 +1,8 @@
 //! Prints all public items of a crate, one a line, from the file of rustdoc's JSON that is named.
 //!
 //! Left out is what other lines say already: blanket implementations, auto traits, derived
-//! implementations, and what belongs to the implementation of a trait.
+//! implementations, what belongs to the implementation of a trait, and such an implementation's
+//! second line (it stands with its type and with its trait).
 
 use std::{collections::BTreeSet, env, error::Error};
 
@@ -28,10 +29,14 @@ fn told(items: &[String]) -> Vec<&str> {
         .filter_map(|item| item.strip_prefix("pub mod "))
         .collect();
     let mut of_a_trait = false;
+    let mut implementations = BTreeSet::new();
     let mut told = Vec::new();
     for item in items {
         if item.starts_with("impl") {
             of_a_trait = item.contains(" for ");
+            if of_a_trait && !implementations.insert(item) {
+                continue;
+            }
         } else if !(of_a_trait && is_associated(item, &modules)) {
             of_a_trait = false;
         } else {
@@ -73,7 +78,11 @@ mod tests {
             "pub async fn my::Limit::peek(&self)",
             "pub fn my::by_request<F>(F)",
         ];
-        let told = told(&items.map(String::from)).join("\n");
-        assert_eq!(told, [&items[..5], &items[9..]].concat().join("\n"));
+        let twice = [&items[..], &items[4..6]].concat();
+        let items: Vec<_> = twice.into_iter().map(String::from).collect();
+        assert_eq!(
+            told(&items).join("\n"),
+            [&items[..5], &items[9..10]].concat().join("\n")
+        );
     }
 }

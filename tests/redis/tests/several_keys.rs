@@ -6,9 +6,9 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, EachOf, Limit, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, Quota, RateLimiter, Timestamp,
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,

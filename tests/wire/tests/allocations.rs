@@ -18,17 +18,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
 use tollgate::{
-    EachOf, KeysFor, Options, Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, Options, Quota, RateLimit, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
     choice::{Choose, Reloadable, by_request},
     clock::ManualClock,
     key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
     observe::Event,
     response::{Fields, Grpc, Http},
-    store::{LocalStore, Store, local::LocalBuckets},
+    store::{LocalBuckets, LocalStore},
 };
 use tollgate_algorithms::every_algorithm;
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt, service_fn, util::ServiceFn};
 
 type Body = Full<Bytes>;
 type Answer = Ready<Result<Response<Body>, Infallible>>;
@@ -84,11 +84,7 @@ where
 
 fn most_of<A: KeyLimit>(algorithm: A) -> usize {
     let (clock, layer) = limit(algorithm, PeerIp::new(), off());
-    most(
-        &clock,
-        &mut layer.layer(tower::service_fn(hello)),
-        from_peer,
-    )
+    most(&clock, &mut layer.layer(service_fn(hello)), from_peer)
 }
 
 fn most_by<F>(key: F, request: impl Fn() -> Request<()>) -> usize
@@ -96,7 +92,7 @@ where
     F: KeyExtractor<Request<()>, Key: Key> + Clone,
 {
     let (clock, layer) = limit(Gcra::new(ten()), key, off());
-    most(&clock, &mut layer.layer(tower::service_fn(hello)), request)
+    most(&clock, &mut layer.layer(service_fn(hello)), request)
 }
 
 /// One a second is always admitted, and always has something to forget.
@@ -196,19 +192,22 @@ fn a_route_and_a_tuple_of_keys_are_found_without_an_allocation() {
     assert_eq!(most_by(by, routed), 0);
 }
 
+type Hello = ServiceFn<fn(Request<()>) -> Answer>;
+type Limited<C, L, K, F> =
+    RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F, Options<u32, Http>>;
+
 /// The same for a limit that is chosen, or that has several keys.
 fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
 where
     C: Choose<Request<()>, Limit = L> + Clone,
-    L: tollgate::Limit + LocalBuckets<K>,
-    K: Key,
-    F: KeysFor<L::Keys, Request<()>, Key = K> + Clone,
-    LocalStore<L, K, ManualClock>: Store<L, K>,
+    L: LocalBuckets<K>,
+    F: Clone,
+    Limited<C, L, K, F>: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
 {
     let clock = ManualClock::at(Timestamp::from_micros(5));
     let store = LocalStore::builder().clock(clock.clone()).build();
     let layer = RateLimitLayer::new(choice, store, key).respond_with(off());
-    let mut service = layer.layer(tower::service_fn(hello));
+    let mut service = layer.layer(service_fn(hello as fn(_) -> _));
     let request = || with_header("x-api-key", "sk-live-12345678");
     most(&clock, &mut service, request)
 }
@@ -271,12 +270,8 @@ const TOLD: usize = 3;
 #[test]
 fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
     let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Http::new());
-    let empty = most(
-        &clock,
-        &mut layer.layer(tower::service_fn(hello)),
-        from_peer,
-    );
-    let mut roomy = layer.layer(tower::service_fn(|request| {
+    let empty = most(&clock, &mut layer.layer(service_fn(hello)), from_peer);
+    let mut roomy = layer.layer(service_fn(|request| {
         let Ok(mut response) = hello(request).into_inner();
         let headers = response.headers_mut();
         *headers = HeaderMap::with_capacity(8);
@@ -290,10 +285,6 @@ fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
     assert_eq!((empty, with_room), (TOLD, 1));
 
     let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Grpc::new());
-    let grpc = most(
-        &clock,
-        &mut layer.layer(tower::service_fn(hello)),
-        from_peer,
-    );
+    let grpc = most(&clock, &mut layer.layer(service_fn(hello)), from_peer);
     assert_eq!(grpc, TOLD);
 }

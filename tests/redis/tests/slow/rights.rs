@@ -9,9 +9,9 @@ use fred::{
     types::{Builder, CustomCommand, config::Config},
 };
 use tollgate::{
-    Quota, RateLimiter, StoreError, StoreErrorKind,
+    Quota, RateLimiter, StoreError, StoreErrorKind, Timestamp,
     algorithm::{FixedWindow, Gcra, SlidingLog},
-    clock::{ManualClock, Timestamp},
+    clock::ManualClock,
     store::RedisStore,
 };
 use tollgate_redis_tests::{Cluster, Sentinels, Server, connect_to, slot_of};

@@ -22,9 +22,10 @@ use fred::{
 use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    Fallback, OnStoreError, Quota, RateLimitLayer, RateLimiter,
+    OnStoreError, Options, Quota, RateLimit, RateLimitLayer, RateLimiter,
     algorithm::FixedWindow,
-    key::from_fn,
+    key::{FromFn, from_fn},
+    response::Http,
     store::{RedisConnection, RedisStore},
 };
 use tollgate_redis_tests::{until, within};
@@ -86,16 +87,19 @@ pub(crate) struct Seen {
 
 pub(crate) type Limited = BoxCloneSyncService<Request<u32>, Response<Bytes>, Infallible>;
 
+type KeyFn = FromFn<fn(&Request<u32>) -> Result<Option<u32>, Infallible>>;
+
 /// A service behind [`plenty`], with this choice for when there is no decision.
 pub(crate) fn limited<E>(store: &RedisStore, on_error: E) -> Limited
 where
-    E: Fallback<Request<u32>, u32> + Clone + Send + Sync + 'static,
+    E: Clone + Send + Sync + 'static,
+    RateLimit<Limited, FixedWindow, RedisStore, KeyFn, Options<u32, Http, (), E>>:
+        Service<Request<u32>, Response = Response<Bytes>, Error = Infallible, Future: Send>,
 {
-    let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body() % 24));
-    let layer = RateLimitLayer::new(plenty(), store.clone(), from_fn(key));
-    let inner =
-        service_fn(async |_: Request<u32>| Ok::<_, Infallible>(Response::new(Bytes::new())));
-    BoxCloneSyncService::new(layer.on_store_error(on_error).layer(inner))
+    let key: KeyFn = from_fn(|request| Ok(Some(*request.body() % 24)));
+    let layer = RateLimitLayer::new(plenty(), store.clone(), key);
+    let inner = service_fn(async |_| Ok(Response::new(Bytes::new())));
+    BoxCloneSyncService::new(layer.on_store_error(on_error).layer(Limited::new(inner)))
 }
 
 /// Many tasks that send one request after the other.
