@@ -93,14 +93,14 @@ macro_rules! each_of {
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
 
-            fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-                $(self.0.$place.each_policy(tell);)+
+            fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+                $(self.0.$place.each_policy(output);)+
             }
 
-            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+            fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision)) {
                 $(
                     if let Some(snapshot) = &snapshot.$place {
-                        self.0.$place.describe(snapshot, tell);
+                        self.0.$place.describe(snapshot, output);
                     }
                 )+
             }

@@ -12,7 +12,7 @@ use crate::{
 
 mod call;
 mod observe;
-mod told;
+mod output;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod until_ready;
 #[cfg(any(feature = "layer", feature = "redis"))]
@@ -20,7 +20,7 @@ mod waiting_lines;
 
 pub use call::Call;
 
-use told::Request;
+use output::Request;
 
 /// Decides by key, without a request: an [algorithm](crate::algorithm) and a [store](crate::store).
 ///

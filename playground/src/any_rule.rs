@@ -40,7 +40,7 @@ impl fmt::Debug for AnyRule {
 /// What an algorithm does, whatever its state and its snapshot are.
 trait Rule: Send + Sync {
     fn run(&self, requests: &[Request], looks: &Looks) -> Run;
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy));
     fn policy_names(&self) -> String;
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept;
     fn fresh(&self, at: Timestamp) -> Kept;
@@ -52,7 +52,7 @@ trait Rule: Send + Sync {
     fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool;
     fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept;
     fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept);
-    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision));
+    fn describe(&self, snapshot: &Kept, output: &mut dyn FnMut(PolicyDecision));
     fn delay(&self, snapshot: &Kept) -> Duration;
 }
 
@@ -78,8 +78,8 @@ impl<A: KeyLimit> Rule for Of<A> {
         simulate(&self.0, requests, looks)
     }
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.0.each_policy(tell);
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        self.0.each_policy(output);
     }
 
     fn policy_names(&self) -> String {
@@ -129,8 +129,8 @@ impl<A: KeyLimit> Rule for Of<A> {
         (admitted, Arc::new(snapshot))
     }
 
-    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.0.describe(own::<A::Snapshot>(snapshot), tell);
+    fn describe(&self, snapshot: &Kept, output: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(own::<A::Snapshot>(snapshot), output);
     }
 
     fn delay(&self, snapshot: &Kept) -> Duration {
@@ -146,12 +146,12 @@ impl Limit for AnyRule {
     const SETTLES: bool = true;
     const IN_FLIGHT: bool = true;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.0.each_policy(tell);
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        self.0.each_policy(output);
     }
 
-    fn describe(&self, snapshot: &Kept, tell: &mut dyn FnMut(PolicyDecision)) {
-        self.0.describe(snapshot, tell);
+    fn describe(&self, snapshot: &Kept, output: &mut dyn FnMut(PolicyDecision)) {
+        self.0.describe(snapshot, output);
     }
 
     fn delay_of(&self, snapshot: &Kept) -> Duration {

@@ -108,10 +108,10 @@ impl Decided {
         RuleLimits.decision_of(&self.snapshot)
     }
 
-    /// Calls `tell` with the decision of each limit in shadow, unless the request was refused.
-    pub fn shadows(&self, tell: &mut dyn FnMut(tollgate::PolicyDecision, bool)) {
+    /// Calls `output` with the decision of each limit in shadow, unless the request was refused.
+    pub fn shadows(&self, output: &mut dyn FnMut(tollgate::PolicyDecision, bool)) {
         if self.is_admitted {
-            RuleLimits.shadows_of(&self.snapshot, tell);
+            RuleLimits.shadows_of(&self.snapshot, output);
         }
     }
 }

@@ -54,21 +54,21 @@ impl Admissions {
         }
     }
 
-    /// Calls `tell` with what is forgotten, the total, the first entry and the slot of the last;
+    /// Calls `output` with what is forgotten, the total, the first entry and the slot of the last;
     /// then with each entry between those. Totals are told as if nothing were forgotten.
-    pub(super) fn write(&self, tell: &mut dyn FnMut(u64)) {
-        let told = |total: u64| total - self.forgotten;
+    pub(super) fn write(&self, output: &mut dyn FnMut(u64)) {
+        let renumbered = |total: u64| total - self.forgotten;
         let mut earlier = self.earlier.iter().copied();
         let first = earlier.next().unwrap_or(self.last());
         let state = [
             0,
-            told(self.total),
+            renumbered(self.total),
             first.slot,
-            told(first.total),
+            renumbered(first.total),
             self.stamp,
         ];
-        let entries = earlier.flat_map(|entry| [entry.slot, told(entry.total)]);
-        state.into_iter().chain(entries).for_each(tell);
+        let entries = earlier.flat_map(|entry| [entry.slot, renumbered(entry.total)]);
+        state.into_iter().chain(entries).for_each(output);
     }
 
     /// Reads the numbers of a log that was [written](Self::write), if they make sense.

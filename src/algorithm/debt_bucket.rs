@@ -483,11 +483,11 @@ impl Scripted for DebtBucket {
             .with(|member| member.holds_parts = true)
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.numbers.capacity);
-        tell(self.numbers.unit);
-        tell(self.numbers.rate);
-        tell(self.numbers.tick_micros);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.numbers.capacity);
+        output(self.numbers.unit);
+        output(self.numbers.rate);
+        output(self.numbers.tick_micros);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Owing> {
@@ -502,15 +502,15 @@ impl Scripted for DebtBucket {
         })
     }
 
-    fn numbers(&self, state: &Owing, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(state.debt_at(self.tick_of(at)));
-        tell(state.speed);
+    fn numbers(&self, state: &Owing, at: Timestamp, output: &mut dyn FnMut(u64)) {
+        output(state.debt_at(self.tick_of(at)));
+        output(state.speed);
     }
 
-    fn admission(&self, admission: &LazyStatus, tell: &mut dyn FnMut(u64)) {
+    fn admission(&self, admission: &LazyStatus, output: &mut dyn FnMut(u64)) {
         if let Some((tick, debt)) = self.turn(admission) {
-            tell(tick);
-            tell(debt);
+            output(tick);
+            output(debt);
         }
     }
 

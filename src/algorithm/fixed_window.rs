@@ -211,10 +211,10 @@ impl Scripted for FixedWindow {
             .state(&["start", "used"])
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.quota.units());
-        tell(self.quota.period_micros());
-        tell(self.from_first_request.into());
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.quota.units());
+        output(self.quota.period_micros());
+        output(self.from_first_request.into());
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Window> {
@@ -225,10 +225,10 @@ impl Scripted for FixedWindow {
         (is_a_start && used <= MAX_UNITS).then_some(Window { start, used })
     }
 
-    fn numbers(&self, state: &Window, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, state: &Window, at: Timestamp, output: &mut dyn FnMut(u64)) {
         let Window { start, used } = self.running(state, at);
-        tell(start);
-        tell(used);
+        output(start);
+        output(used);
     }
 }
 

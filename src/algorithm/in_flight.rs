@@ -155,11 +155,11 @@ impl Limit for InFlight {
 
     const IN_FLIGHT: bool = true;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(&self.policy);
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        output(&self.policy);
     }
 
-    fn describe(&self, snapshot: &PlacesSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &PlacesSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
         let judgement = match (snapshot.admitted, self.max) {
             (true, _) => Judgement::Admitted,
             (false, 0) => Judgement::NeverFits,
@@ -172,7 +172,7 @@ impl Limit for InFlight {
             reset_after_micros: 0,
             delay_micros: 0,
         };
-        tell(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
+        output(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
     }
 }
 
@@ -256,20 +256,20 @@ impl Scripted for InFlight {
             .parameters(&["max", "held_at_most"])
             .state(&["taken", "bytes"])
             .with(|member| {
-                member.told = &["taken_before"];
+                member.extra = &["taken_before"];
                 member.in_flight = true;
                 member.per_request = true;
                 member.keeps_refunds = true;
             })
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.max);
-        tell(self.held_at_most_micros);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.max);
+        output(self.held_at_most_micros);
     }
 
-    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        tell(u64::from(admission.since_micros > 0));
+    fn admission(&self, admission: &Self::Snapshot, output: &mut dyn FnMut(u64)) {
+        output(u64::from(admission.since_micros > 0));
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
@@ -280,10 +280,10 @@ impl Scripted for InFlight {
         })
     }
 
-    fn numbers(&self, places: &Places, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(places.taken(at));
+    fn numbers(&self, places: &Places, at: Timestamp, output: &mut dyn FnMut(u64)) {
+        output(places.taken(at));
         // No process has a lease.
-        tell(0);
+        output(0);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
@@ -291,7 +291,7 @@ impl Scripted for InFlight {
         let numbers = if member.charged {
             &member.numbers
         } else {
-            &member.told
+            &member.extra
         };
         let state = self.state(member.now, numbers)?;
         Some(self.snapshot(&state, member.cost, member.admitted, member.now))

@@ -34,8 +34,8 @@ pub trait Limit: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IN_FLIGHT: bool = false;
 
-    /// Calls `tell` with each policy.
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy));
+    /// Calls `output` with each policy.
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy));
 
     /// The id of the policy, which names its buckets: of several policies one id of all.
     fn policy_id(&self) -> PolicyId {
@@ -53,17 +53,17 @@ pub trait Limit: Clone + Send + Sync + 'static {
         names.join(", ")
     }
 
-    /// Calls `tell` with what each policy decided.
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision));
+    /// Calls `output` with what each policy decided.
+    fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision));
 
-    /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
+    /// Calls `output` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
     /// with whether it would have refused the cost that the others admitted. It was not charged
     /// such a cost: its status is then that of a cost of 0.
     #[inline]
-    fn shadows_of(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+    fn shadows_of(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision, bool)) {
         self.describe(snapshot, &mut |policy| {
             if let Some(would_refuse) = policy.in_shadow() {
-                tell(policy, would_refuse);
+                output(policy, would_refuse);
             }
         });
     }
@@ -201,8 +201,8 @@ impl<A: Algorithm> Limit for A {
     type Snapshot = LazyStatus;
     type Keys = OneKey;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(self.policy());
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        output(self.policy());
     }
 
     #[inline]
@@ -211,8 +211,8 @@ impl<A: Algorithm> Limit for A {
     }
 
     #[inline]
-    fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::lazy(self.policy(), *snapshot));
+    fn describe(&self, snapshot: &LazyStatus, output: &mut dyn FnMut(PolicyDecision)) {
+        output(PolicyDecision::lazy(self.policy(), *snapshot));
     }
 
     #[inline]

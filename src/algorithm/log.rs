@@ -97,14 +97,14 @@ impl Log {
             true => 0,
             false => slot_of(last_to_go(cost.into())),
         };
-        let told = [units, more_after, newest, cost_after];
-        self.status_told(told, (cost, admitted), now)
+        let numbers = [units, more_after, newest, cost_after];
+        self.status_from(numbers, (cost, admitted), now)
     }
 
     /// The status of a log that tells how many units it counts, and the slots after whose end there
     /// is room for one unit more, for all of them, and for the cost, if it was refused.
     #[inline]
-    fn status_told(
+    fn status_from(
         &self,
         [units, more_after, all_after, cost_after]: [u64; 4],
         (cost, admitted): (u32, bool),
@@ -226,10 +226,10 @@ impl Scripted for Log {
             )
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.quota.units());
-        tell(self.slot_micros);
-        tell(self.span_micros);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.quota.units());
+        output(self.slot_micros);
+        output(self.span_micros);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Admissions> {
@@ -237,19 +237,19 @@ impl Scripted for Log {
     }
 
     /// After the numbers of the script, each entry between the first and the last.
-    fn numbers(&self, state: &Admissions, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        state.write(tell);
+    fn numbers(&self, state: &Admissions, _at: Timestamp, output: &mut dyn FnMut(u64)) {
+        state.write(output);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<LazyStatus> {
         let member = reply.next()?;
-        let told = match (&*member.told, &*member.numbers) {
+        let numbers = match (&*member.extra, &*member.numbers) {
             ([], &[expired, total, first, _, last]) => {
                 [total.checked_sub(expired)?, first, last, 0]
             }
-            (told, _) => told.try_into().ok()?,
+            (numbers, _) => numbers.try_into().ok()?,
         };
-        let status = self.status_told(told, (member.cost, member.admitted), member.now);
+        let status = self.status_from(numbers, (member.cost, member.admitted), member.now);
         Some(LazyStatus::Known(status))
     }
 }

@@ -144,8 +144,8 @@ impl Scripted for MinInterval {
             .charged_last()
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.0.window_micros());
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.0.window_micros());
     }
 
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
@@ -155,8 +155,8 @@ impl Scripted for MinInterval {
         }
     }
 
-    fn numbers(&self, state: &FreeAt, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(state.0);
+    fn numbers(&self, state: &FreeAt, _at: Timestamp, output: &mut dyn FnMut(u64)) {
+        output(state.0);
     }
 }
 

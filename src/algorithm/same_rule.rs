@@ -112,20 +112,20 @@ where
         script.with(|member| member.per_request |= T::COUNTS_REQUESTS)
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.rule().parameters(tell);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        self.rule().parameters(output);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<<T as Algorithm>::State> {
         self.rule().state(at, numbers)
     }
 
-    fn numbers(&self, state: &<T as Algorithm>::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        self.rule().numbers(state, at, tell);
+    fn numbers(&self, state: &<T as Algorithm>::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
+        self.rule().numbers(state, at, output);
     }
 
-    fn admission(&self, admission: &LazyStatus, tell: &mut dyn FnMut(u64)) {
-        self.rule().admission(admission, tell);
+    fn admission(&self, admission: &LazyStatus, output: &mut dyn FnMut(u64)) {
+        self.rule().admission(admission, output);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<LazyStatus> {

@@ -65,14 +65,14 @@ use super::{KeyLimit, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 ///     fn script() -> Script {
 ///         Script::new("allowance", ALLOWANCE).parameters(&["limit"]).state(&["used"])
 ///     }
-///     fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-///         tell(self.0.limit());
+///     fn parameters(&self, output: &mut dyn FnMut(u64)) {
+///         output(self.0.limit());
 ///     }
 ///     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<u64> {
 ///         numbers.first().copied().filter(|used| *used <= self.0.limit())
 ///     }
-///     fn numbers(&self, used: &u64, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-///         tell(*used);
+///     fn numbers(&self, used: &u64, _at: Timestamp, output: &mut dyn FnMut(u64)) {
+///         output(*used);
 ///     }
 /// }
 ///
@@ -88,31 +88,31 @@ pub trait Scripted: KeyLimit {
     /// The script; the same for all values of the type.
     fn script() -> Script;
 
-    /// Calls `tell` with the values of the script's parameters, in their order.
-    fn parameters(&self, tell: &mut dyn FnMut(u64));
+    /// Calls `output` with the values of the script's parameters, in their order.
+    fn parameters(&self, output: &mut dyn FnMut(u64));
 
     /// The state that these numbers stood for at this instant, in the order of [`Script::state`];
     /// `None` if they make no sense.
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State>;
 
-    /// Calls `tell` with the numbers of a state as of this instant, so that a store can keep it
+    /// Calls `output` with the numbers of a state as of this instant, so that a store can keep it
     /// anywhere. [`state`](Self::state) reads them back, by this value or by another one of the
     /// same policy. The instant is no earlier than the last change of the state.
-    fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64));
+    fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64));
 
-    /// Calls `tell`, for each member, with how long it holds units at most (0: it charges them at
+    /// Calls `output`, for each member, with how long it holds units at most (0: it charges them at
     /// once), and with how long what is held matters after that, in microseconds.
     #[doc(hidden)]
-    fn holding(&self, tell: &mut dyn FnMut(u64)) {
+    fn holding(&self, output: &mut dyn FnMut(u64)) {
         self.each_policy(&mut |policy| {
-            tell(0);
-            tell(matters_for_micros(policy));
+            output(0);
+            output(matters_for_micros(policy));
         });
     }
 
-    /// Calls `tell` with the numbers by which an admission is taken back or settled.
+    /// Calls `output` with the numbers by which an admission is taken back or settled.
     #[doc(hidden)]
-    fn admission(&self, _admission: &Self::Snapshot, _tell: &mut dyn FnMut(u64)) {}
+    fn admission(&self, _admission: &Self::Snapshot, _output: &mut dyn FnMut(u64)) {}
 
     /// Reads the snapshot from the script's reply; `None` if the reply makes no sense.
     #[doc(hidden)]
@@ -154,7 +154,7 @@ pub(crate) struct Member {
     pub(crate) parameters: Names,
     pub(crate) state: Names,
     /// The numbers that it replies beside its state where nothing was charged.
-    pub(crate) told: Names,
+    pub(crate) extra: Names,
     /// What it returns after these when it is asked, for when it is charged, if it keeps a list.
     pub(crate) kept: Names,
     /// Whether units are never given back.
@@ -214,11 +214,11 @@ impl Script {
     }
 
     /// Keeps a list under a key of its own. It is two functions: the one that only asks has the
-    /// name of the other with `_ask` behind it and is called before. It returns what is told, then
+    /// name of the other with `_ask` behind it and is called before. It returns what is replied, then
     /// what is kept until it is charged: numbers of the state, and what the other one is given
     /// after them.
-    pub(super) fn with_list(self, told: Names, kept: Names) -> Self {
-        self.with(|member| (member.told, member.kept) = (told, kept))
+    pub(super) fn with_list(self, extra: Names, kept: Names) -> Self {
+        self.with(|member| (member.extra, member.kept) = (extra, kept))
     }
 
     pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {
@@ -265,8 +265,8 @@ pub struct MemberReply {
     pub at: Timestamp,
     /// The numbers of its state then.
     pub numbers: Vec<u64>,
-    /// What it told beside its state, where nothing was charged.
-    pub told: Vec<u64>,
+    /// What it replied beside its state, where nothing was charged.
+    pub extra: Vec<u64>,
     /// What others hold beside its state, if anything: two generations of their start, their end
     /// and the amount.
     pub held: Vec<u64>,

@@ -174,13 +174,13 @@ impl<A: Additive> Limit for Settled<A> {
 
     const SETTLES: bool = true;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(self.rule.policy());
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        output(self.rule.policy());
     }
 
-    fn describe(&self, snapshot: &SettledSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &SettledSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
         let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
-        tell(policy.counting(Counts::HeldUnits));
+        output(policy.counting(Counts::HeldUnits));
     }
 }
 
@@ -411,13 +411,13 @@ where
         A::script().with(|member| member.settled = true)
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.rule.parameters(tell);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        self.rule.parameters(output);
     }
 
-    fn holding(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.held_at_most_micros);
-        tell(matters_for_micros(self.rule.policy()));
+    fn holding(&self, output: &mut dyn FnMut(u64)) {
+        output(self.held_at_most_micros);
+        output(matters_for_micros(self.rule.policy()));
     }
 
     /// The numbers of the rule, then the generations.
@@ -430,25 +430,25 @@ where
         })
     }
 
-    fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
         self.with_ended_spent(state, at, |state, at| {
-            self.rule.numbers(&state.state, at, tell);
+            self.rule.numbers(&state.state, at, output);
             for generation in state.generations {
-                tell(generation.start_micros);
-                tell(generation.ends_at_micros);
-                tell(generation.amount);
+                output(generation.start_micros);
+                output(generation.ends_at_micros);
+                output(generation.amount);
             }
         });
     }
 
-    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        tell(admission.generation_start_micros);
+    fn admission(&self, admission: &Self::Snapshot, output: &mut dyn FnMut(u64)) {
+        output(admission.generation_start_micros);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
         let member = reply.next()?;
         let generations = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
-        if member.told.is_empty() {
+        if member.extra.is_empty() {
             let state = SettledState {
                 state: self.rule.state(member.at, &member.numbers)?,
                 generations,

@@ -93,8 +93,8 @@ impl<A: KeyLimit> Limit for Shadow<A> {
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        self.limit.each_policy(tell);
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        self.limit.each_policy(output);
     }
 
     #[inline]
@@ -102,9 +102,9 @@ impl<A: KeyLimit> Limit for Shadow<A> {
         self.limit.policy_id()
     }
 
-    fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision)) {
         self.limit.describe(&snapshot.snapshot, &mut |policy| {
-            tell(match self.in_shadow {
+            output(match self.in_shadow {
                 true => policy.of_shadow(snapshot.would_refuse),
                 false => policy,
             });
@@ -238,12 +238,12 @@ impl<A: Scripted> Scripted for Shadow<A> {
         A::script().with(|member| member.in_shadow = true)
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        self.limit.parameters(tell);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        self.limit.parameters(output);
     }
 
-    fn holding(&self, tell: &mut dyn FnMut(u64)) {
-        self.limit.holding(tell);
+    fn holding(&self, output: &mut dyn FnMut(u64)) {
+        self.limit.holding(output);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
@@ -253,14 +253,14 @@ impl<A: Scripted> Scripted for Shadow<A> {
         })
     }
 
-    fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        self.limit.numbers(&state.state, at, tell);
+    fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
+        self.limit.numbers(&state.state, at, output);
     }
 
     /// Whether it was charged, then the numbers of the algorithm.
-    fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-        tell(u64::from(!admission.would_refuse));
-        self.limit.admission(&admission.snapshot, tell);
+    fn admission(&self, admission: &Self::Snapshot, output: &mut dyn FnMut(u64)) {
+        output(u64::from(!admission.would_refuse));
+        self.limit.admission(&admission.snapshot, output);
     }
 
     fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {

@@ -324,10 +324,10 @@ impl Scripted for SlidingWindow {
             .state(&["previous", "current"])
     }
 
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.by.units);
-        tell(self.by.period_micros);
-        tell(self.by.tick_micros);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.by.units);
+        output(self.by.period_micros);
+        output(self.by.tick_micros);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<TwoWindows> {
@@ -342,10 +342,10 @@ impl Scripted for SlidingWindow {
         })
     }
 
-    fn numbers(&self, state: &TwoWindows, at: Timestamp, tell: &mut dyn FnMut(u64)) {
+    fn numbers(&self, state: &TwoWindows, at: Timestamp, output: &mut dyn FnMut(u64)) {
         let windows = self.by.windows_at(state, at);
-        tell(windows.previous);
-        tell(windows.current);
+        output(windows.previous);
+        output(windows.current);
     }
 }
 

@@ -18,12 +18,12 @@ macro_rules! tuple {
             const SETTLES: bool = false $(|| $member::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $member::IN_FLIGHT)+;
 
-            fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-                $(self.$index.each_policy(tell);)+
+            fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+                $(self.$index.each_policy(output);)+
             }
 
-            fn describe(&self, snapshot: &Self::Snapshot, tell: &mut dyn FnMut(PolicyDecision)) {
-                $(self.$index.describe(&snapshot.$index, tell);)+
+            fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision)) {
+                $(self.$index.describe(&snapshot.$index, output);)+
             }
 
             #[inline]
@@ -110,12 +110,12 @@ macro_rules! tuple {
                 members.into_iter().reduce(Script::and).expect("at least two")
             }
 
-            fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-                $(self.$index.parameters(tell);)+
+            fn parameters(&self, output: &mut dyn FnMut(u64)) {
+                $(self.$index.parameters(output);)+
             }
 
-            fn holding(&self, tell: &mut dyn FnMut(u64)) {
-                $(self.$index.holding(tell);)+
+            fn holding(&self, output: &mut dyn FnMut(u64)) {
+                $(self.$index.holding(output);)+
             }
 
             /// The numbers of each member, after how many they are.
@@ -126,12 +126,12 @@ macro_rules! tuple {
                 numbers.is_empty().then_some(state)
             }
 
-            fn numbers(&self, state: &Self::State, at: Timestamp, tell: &mut dyn FnMut(u64)) {
-                $(tell_counted(&self.$index, &state.$index, at, tell);)+
+            fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
+                $(output_counted(&self.$index, &state.$index, at, output);)+
             }
 
-            fn admission(&self, admission: &Self::Snapshot, tell: &mut dyn FnMut(u64)) {
-                $(self.$index.admission(&admission.$index, tell);)+
+            fn admission(&self, admission: &Self::Snapshot, output: &mut dyn FnMut(u64)) {
+                $(self.$index.admission(&admission.$index, output);)+
             }
 
             fn read(&self, reply: &mut ScriptReply) -> Option<Self::Snapshot> {
@@ -157,16 +157,16 @@ fn state_of<A: Scripted>(member: &A, at: Timestamp, numbers: &mut &[u64]) -> Opt
     member.state(at, own)
 }
 
-fn tell_counted<A: Scripted>(
+fn output_counted<A: Scripted>(
     member: &A,
     state: &A::State,
     at: Timestamp,
-    tell: &mut dyn FnMut(u64),
+    output: &mut dyn FnMut(u64),
 ) {
     let mut count = 0;
     member.numbers(state, at, &mut |_| count += 1);
-    tell(count);
-    member.numbers(state, at, tell);
+    output(count);
+    member.numbers(state, at, output);
 }
 
 /// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so

@@ -176,7 +176,7 @@ where
             let decision = decision_of(limit, &snapshot).refused_for_its_delay();
             return Next::answered(self.refuse(request, &query, decision));
         };
-        self.tell_admitted(&query, &snapshot);
+        self.observe_admitted(&query, &snapshot);
         Next::Queued((query, snapshot), delay, permit)
     }
 
@@ -282,7 +282,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         &self,
         query: StoreQuery<A::Choice, K>,
         snapshot: SnapshotOf<A, Req>,
-        is_told: bool,
+        is_observed: bool,
     ) -> Admitted<A::Choice, <A::Limit as Limit>::Snapshot>
     where
         A: Choose<Req>,
@@ -298,9 +298,9 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
             }
             _ => None,
         };
-        if !is_told {
+        if !is_observed {
             // If the observer panics, what is held ends.
-            self.tell_admitted(&query, &snapshot);
+            self.observe_admitted(&query, &snapshot);
         }
         Admitted {
             choice: query.choice,

@@ -55,7 +55,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
 impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
     /// Reports an admitted request.
     #[inline]
-    pub(super) fn tell_admitted<Req, K>(
+    pub(super) fn observe_admitted<Req, K>(
         &self,
         query: &StoreQuery<A::Choice, K>,
         snapshot: &SnapshotOf<A, Req>,

@@ -22,7 +22,7 @@ use crate::{
 
 use super::{
     RateLimiter,
-    told::{Request, Told},
+    output::{Output, Request},
 };
 
 pin_project! {
@@ -74,7 +74,7 @@ const POLLED_AGAIN: &str = "polled after it was ready";
 
 impl<'a, T, C, S, K, Q, W> Call<'a, T, C, S, K, Q, W>
 where
-    T: Told<C::Limit, K>,
+    T: Output<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
@@ -127,14 +127,14 @@ where
     {
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(self).poll(&mut cx) {
-            Poll::Ready(Ok(told)) => told,
+            Poll::Ready(Ok(output)) => output,
             _ => panic!("{ANSWERS_AT_ONCE}"),
         }
     }
 
     /// Tells the caller and the observer.
     #[inline]
-    fn tell(
+    fn output(
         (limiter, limit, key): At<'_, C, S, Q, W>,
         request: &RequestOf<C>,
         started: Option<Instant>,
@@ -142,16 +142,16 @@ where
     ) -> T {
         let seen = (!limiter.observer.is_silent()).then(|| verdict.clone());
         let cost = request.observed_cost();
-        let told = T::told((&limiter.store, limit, key), cost.unwrap_or(0), verdict);
+        let output = T::of_verdict((&limiter.store, limit, key), cost.unwrap_or(0), verdict);
         // Last, so that what is held ends if the observer panics.
         if let (Some(seen), Some(cost)) = (seen, cost) {
             let store_time = started.map(|started| started.elapsed());
-            limiter.tell_observer((limit, key, cost), Ok(seen.as_ref()), store_time, None);
+            limiter.notify_observer((limit, key, cost), Ok(seen.as_ref()), store_time, None);
         }
-        told
+        output
     }
 
-    /// An error is told here, and not by [`tell`](Self::tell): with a result in place of the
+    /// An error is returned here, and not by [`output`](Self::output): with a result in place of the
     /// verdict there, a decision that is kept takes a third longer (bench `decision`).
     // Inlined always, for the same reason as `poll`: over either of two stores a check takes 358
     // instructions otherwise.
@@ -165,9 +165,9 @@ where
         if let (Err(error), Some(cost)) = (&answered, request.observed_cost()) {
             let (limiter, limit, key) = at;
             let store_time = started.map(|started| started.elapsed());
-            limiter.tell_observer((limit, key, cost), Err(error), store_time, None);
+            limiter.notify_observer((limit, key, cost), Err(error), store_time, None);
         }
-        answered.map(|verdict| Self::tell(at, request, started, verdict))
+        answered.map(|verdict| Self::output(at, request, started, verdict))
     }
 }
 
@@ -182,7 +182,7 @@ type At<'a, C, S, Q, W> = (
 
 impl<T, C, S, K, Q, W> Future for Call<'_, T, C, S, K, Q, W>
 where
-    T: Told<C::Limit, K>,
+    T: Output<C::Limit, K>,
     C: Choose<()>,
     S: Store<C::Limit, K>,
     K: Key,
@@ -242,9 +242,9 @@ where
             AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
         };
         let at = (limiter, limiter.algorithm.limit(choice), key);
-        let told = Self::answer(at, request, *started, answered);
+        let output = Self::answer(at, request, *started, answered);
         this.state.set(State::Done);
-        Poll::Ready(told)
+        Poll::Ready(output)
     }
 }
 

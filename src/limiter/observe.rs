@@ -67,7 +67,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
 impl<A, S, W> RateLimiter<A, S, W> {
     /// Tells the observer of a call: what was decided, or `None` where units were charged whether
     /// they fitted or not.
-    pub(super) fn tell_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
+    pub(super) fn notify_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
         &self,
         (limit, key, cost): (&L, &Q, u32),
         answered: Result<Option<&Verdict<L::Snapshot>>, &StoreError>,

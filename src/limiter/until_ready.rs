@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    RateLimiter, gives_back_what_it_takes, told::charge_what_is_held, waiting_lines::Waiter,
+    RateLimiter, gives_back_what_it_takes, output::charge_what_is_held, waiting_lines::Waiter,
 };
 
 /// How long until the next attempt where nobody knows when there is room.
@@ -114,7 +114,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         }
         let waited = has_waited.then(|| since.elapsed());
         let answered = verdict.as_ref().map(Some);
-        self.tell_observer((limit, key, cost), answered, store_time, waited);
+        self.notify_observer((limit, key, cost), answered, store_time, waited);
         let verdict = verdict?;
         let decision = limit.decision_of(&verdict.snapshot);
         match verdict.admitted {

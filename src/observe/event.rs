@@ -83,7 +83,7 @@ pub(crate) trait Decided {
     fn delay(&self) -> Duration;
 
     /// Reports each policy in shadow, and whether it would have refused.
-    fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool));
+    fn describe_shadows(&self, output: &mut dyn FnMut(PolicyDecision, bool));
 }
 
 /// By a limit, from the snapshot of its store; or in the store's place.
@@ -105,9 +105,9 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
     }
 
     #[inline]
-    fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+    fn describe_shadows(&self, output: &mut dyn FnMut(PolicyDecision, bool)) {
         if let Ok(snapshot) = self.1 {
-            self.0.shadows_of(snapshot, tell);
+            self.0.shadows_of(snapshot, output);
         }
     }
 }
@@ -208,10 +208,10 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// Calls `tell` with each policy in [shadow](crate::algorithm::Shadow), and whether it would
+    /// Calls `output` with each policy in [shadow](crate::algorithm::Shadow), and whether it would
     /// have refused this request, which the enforced policies have admitted.
     ///
-    /// For a request that was not admitted `tell` is not called: policies in shadow are not asked
+    /// For a request that was not admitted `output` is not called: policies in shadow are not asked
     /// then.
     ///
     /// # Example: who would be refused by an hourly limit beside the daily one
@@ -245,9 +245,9 @@ impl<'a, K> Event<'a, K> {
     /// assert_eq!(*refusing.lock().unwrap(), ["hourly"]);
     /// # });
     /// ```
-    pub fn describe_shadows(&self, tell: &mut dyn FnMut(PolicyDecision, bool)) {
+    pub fn describe_shadows(&self, output: &mut dyn FnMut(PolicyDecision, bool)) {
         if let (Outcome::Admitted, Some(decided)) = (self.outcome, self.decided) {
-            decided.describe_shadows(tell);
+            decided.describe_shadows(output);
         }
     }
 

@@ -35,8 +35,8 @@ impl Limit for AnyAlgorithm {
     type Snapshot = LazyStatus;
     type Keys = OneKey;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(self.policy());
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        output(self.policy());
     }
 
     /// Another algorithm has another type of state, so it needs other buckets.
@@ -45,8 +45,8 @@ impl Limit for AnyAlgorithm {
         self.policy().id().and_number(self.number())
     }
 
-    fn describe(&self, snapshot: &LazyStatus, tell: &mut dyn FnMut(PolicyDecision)) {
-        tell(PolicyDecision::lazy(self.policy(), *snapshot));
+    fn describe(&self, snapshot: &LazyStatus, output: &mut dyn FnMut(PolicyDecision)) {
+        output(PolicyDecision::lazy(self.policy(), *snapshot));
     }
 
     #[inline]
@@ -172,13 +172,13 @@ impl Limit for RuleLimits {
     type Snapshot = RuleSnapshot;
     type Keys = Self;
 
-    fn each_policy(&self, tell: &mut dyn FnMut(&Policy)) {
-        tell(&Policy::new("rules", &[], Duration::ZERO));
+    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
+        output(&Policy::new("rules", &[], Duration::ZERO));
     }
 
-    fn describe(&self, snapshot: &RuleSnapshot, tell: &mut dyn FnMut(PolicyDecision)) {
+    fn describe(&self, snapshot: &RuleSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
         for (limit, snapshot) in snapshot.each() {
-            limit.describe(snapshot, tell);
+            limit.describe(snapshot, output);
         }
     }
 

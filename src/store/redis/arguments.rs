@@ -22,7 +22,7 @@ pub(super) struct KeyQuery {
     /// The key of the state, then those of its lists.
     pub(super) keys: Vec<Bytes>,
     /// The numbers of the algorithm, then how each member holds.
-    pub(super) told: Vec<u64>,
+    pub(super) parameters: Vec<u64>,
     pub(super) place: Place,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Queries<'a> {
         let scripts = self.shared.script_cache.scripts::<A>();
         self.all.push(KeyQuery {
             keys: self.shared.keys(policy, &scripts, key),
-            told: told(limit),
+            parameters: parameters_of(limit),
             place: Place::LOOK,
             scripts,
         });
@@ -108,11 +108,11 @@ impl Shared {
 }
 
 /// The numbers of an algorithm, then how each member holds.
-pub(super) fn told<A: Scripted>(algorithm: &A) -> Vec<u64> {
-    let mut told = Vec::with_capacity(8);
-    algorithm.parameters(&mut |number| told.push(number));
-    algorithm.holding(&mut |number| told.push(number));
-    told
+pub(super) fn parameters_of<A: Scripted>(algorithm: &A) -> Vec<u64> {
+    let mut parameters = Vec::with_capacity(8);
+    algorithm.parameters(&mut |number| parameters.push(number));
+    algorithm.holding(&mut |number| parameters.push(number));
+    parameters
 }
 
 /// What each member is charged.
@@ -248,12 +248,12 @@ fn encode_id(policy: PolicyId) -> [u8; 11] {
 
 /// What each member is charged, and its numbers; those of holding are left.
 fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>) -> &'q [u64] {
-    let (script, place, mut told) = (&query.scripts.script, query.place, &*query.told);
+    let (script, place, mut parameters) = (&query.scripts.script, query.place, &*query.parameters);
     for (member, was_charged, admission) in admissions(script, units.admission()) {
         push(numbers, units.of(member, was_charged));
-        let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
+        let (own, rest) = parameters.split_at(member.parameters.len().min(parameters.len()));
         own.iter().for_each(|&number| push(numbers, number as f64));
-        told = rest;
+        parameters = rest;
         if member.in_flight {
             push(numbers, place.process);
             push(numbers, place.number);
@@ -264,7 +264,7 @@ fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>
             left.into_iter().for_each(|number| push(numbers, number));
         }
     }
-    told
+    parameters
 }
 
 fn push(arguments: &mut Vec<u8>, number: f64) {

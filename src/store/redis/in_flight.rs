@@ -84,13 +84,13 @@ impl InFlightPlaces {
 
 /// How often a bucket is renewed: four times in the shortest time that a lease lasts.
 fn renewed_every(query: &KeyQuery) -> Duration {
-    let (mut shortest, mut told) = (u64::MAX, &*query.told);
+    let (mut shortest, mut parameters) = (u64::MAX, &*query.parameters);
     for member in query.scripts.script.members() {
-        let (own, rest) = told.split_at(member.parameters.len().min(told.len()));
+        let (own, rest) = parameters.split_at(member.parameters.len().min(parameters.len()));
         if member.in_flight {
             shortest = shortest.min(own.last().copied().unwrap_or(u64::MAX));
         }
-        told = rest;
+        parameters = rest;
     }
     Duration::from_micros(shortest / 4)
 }
@@ -135,7 +135,7 @@ impl Shared {
         if renewed_every(query) < renewed_every(&bucket.query) {
             bucket.wake.notify_one();
         }
-        bucket.query.told.clone_from(&query.told);
+        bucket.query.parameters.clone_from(&query.parameters);
         bucket.running += 1;
         self.in_flight.place(number, bucket.sure as f64)
     }

@@ -20,15 +20,15 @@ pub(super) fn has_tail(answer: &Bytes) -> bool {
 
 /// The value in Redis after this charge.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
-    let told: usize = script
+    let extra: usize = script
         .members()
         .iter()
-        .map(|member| member.told.len())
+        .map(|member| member.extra.len())
         .sum();
     let start = match charge.first() {
         Some(&CHARGED) => 0,
         Some(&CHARGED_AND_MORE) => 1 + BYTES * 3,
-        _ => 1 + BYTES * (3 + told),
+        _ => 1 + BYTES * (3 + extra),
     };
     charge.slice(start.min(charge.len())..)
 }
@@ -83,20 +83,20 @@ impl Replies {
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
         let charged = is_charged(answer);
         let (mut numbers, says_more) = (Numbers(answer), answer.first() != Some(&CHARGED));
-        let (mut fitting, mut told, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
+        let (mut fitting, mut extra, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
         if says_more {
             let kind = numbers.byte()?;
             (charged || kind == NOT_CHARGED).then_some(())?;
             fitting = numbers.next()?;
             for member in limits.iter().flat_map(|limit| limit.members()) {
                 let tells = kind != CHARGED_AND_MORE;
-                told.push(numbers.read(if tells { member.told.len() } else { 0 })?);
+                extra.push(numbers.read(if tells { member.extra.len() } else { 0 })?);
             }
             for _ in limits {
                 of_limits.push((numbers.next()?, numbers.next()?));
             }
         }
-        let (mut told, mut of_limits) = (told.into_iter(), of_limits.into_iter());
+        let (mut extra, mut of_limits) = (extra.into_iter(), of_limits.into_iter());
         for limit in limits {
             let (now, bytes) = match of_limits.next() {
                 Some((now, bytes)) => (Some(now), bytes as usize),
@@ -140,7 +140,7 @@ impl Replies {
                         0 => vec![0; member.state.len()],
                         _ => value.read(member.state.len())?,
                     },
-                    told: told.next().unwrap_or_default(),
+                    extra: extra.next().unwrap_or_default(),
                     held: match tail.0 {
                         [] => Vec::new(),
                         _ => tail.read(HELD)?,

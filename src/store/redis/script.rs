@@ -52,7 +52,7 @@ struct Lines<'a>(Vec<Limit<'a>>);
 /// Whether one script can be about all of these, also where others hold units.
 pub(super) fn fits_one_script(limits: &[Script]) -> bool {
     let names = |member: &Member| {
-        let own = [member.parameters, member.state, member.told, member.kept];
+        let own = [member.parameters, member.state, member.extra, member.kept];
         21 + own.concat().len()
     };
     let members = limits.iter().flat_map(Script::members);
@@ -231,7 +231,7 @@ impl<'a> Lines<'a> {
         let bits = bits.collect::<Vec<_>>().join(" + ");
         let mut numbers = vec![kind.to_string(), bits];
         if kind != CHARGED_AND_MORE {
-            numbers.extend(self.members().flat_map(Named::told));
+            numbers.extend(self.members().flat_map(Named::extra));
         }
         let mut values = String::new();
         for limit in &self.0 {

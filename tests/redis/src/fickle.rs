@@ -68,13 +68,13 @@ impl Scripted for Fickle {
     fn script() -> Script {
         Script::new("fickle", FICKLE).state(&["used"])
     }
-    fn parameters(&self, _tell: &mut dyn FnMut(u64)) {}
+    fn parameters(&self, _output: &mut dyn FnMut(u64)) {}
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<u64> {
         numbers.first().copied()
     }
 
-    fn numbers(&self, state: &u64, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(*state);
+    fn numbers(&self, state: &u64, _at: Timestamp, output: &mut dyn FnMut(u64)) {
+        output(*state);
     }
 }
 

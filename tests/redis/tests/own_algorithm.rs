@@ -67,14 +67,14 @@ impl Scripted for Ledger {
             .state(&["used", "admissions"])
             .charged_last()
     }
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.0.limit());
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.0.limit());
     }
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<[u64; 2]> {
         numbers.try_into().ok()
     }
-    fn numbers(&self, state: &[u64; 2], _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        state.iter().for_each(|&number| tell(number));
+    fn numbers(&self, state: &[u64; 2], _at: Timestamp, output: &mut dyn FnMut(u64)) {
+        state.iter().for_each(|&number| output(number));
     }
 }
 

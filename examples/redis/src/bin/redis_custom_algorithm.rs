@@ -43,17 +43,17 @@ impl Scripted for Tries {
             .parameters(&["limit", "pause"])
             .state(&["taken", "charged_at"])
     }
-    fn parameters(&self, tell: &mut dyn FnMut(u64)) {
-        tell(self.policy.limit());
-        tell(self.pause);
+    fn parameters(&self, output: &mut dyn FnMut(u64)) {
+        output(self.policy.limit());
+        output(self.pause);
     }
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<Run> {
         let [taken, last] = *numbers else { return None };
         Some(Run { taken, last })
     }
-    fn numbers(&self, run: &Run, _at: Timestamp, tell: &mut dyn FnMut(u64)) {
-        tell(run.taken);
-        tell(run.last);
+    fn numbers(&self, run: &Run, _at: Timestamp, output: &mut dyn FnMut(u64)) {
+        output(run.taken);
+        output(run.last);
     }
 }
 

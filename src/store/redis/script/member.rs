@@ -63,8 +63,8 @@ impl Named<'_> {
         self.names(self.member.state)
     }
 
-    pub(super) fn told(&self) -> Vec<String> {
-        self.names(self.member.told)
+    pub(super) fn extra(&self) -> Vec<String> {
+        self.names(self.member.extra)
     }
 
     /// A call of its function, or of the one that only asks, with these arguments before the
@@ -182,7 +182,7 @@ impl Named<'_> {
             false => String::new(),
         };
         if self.list.is_some() {
-            let mut names = [vec![fits], self.told()].concat();
+            let mut names = [vec![fits], self.extra()].concat();
             if !self.holds {
                 names.extend(self.names(self.member.kept));
             }
@@ -198,7 +198,7 @@ impl Named<'_> {
                         "local {fits} = {charged}\n{refused}local {ends}\n_, {ends}, {state} =\n  {charged}\n"
                     );
             }
-            let mut names = [vec![fits, ends], self.told()].concat();
+            let mut names = [vec![fits, ends], self.extra()].concat();
             if self.member.in_flight {
                 names.push(self.name("leases"));
             }
@@ -275,8 +275,8 @@ impl Named<'_> {
         let (ends, state) = (self.name("ends"), self.state().join(", "));
         let charge = match self.holds {
             true => {
-                let (told, asked) = (self.told().join(", "), self.asked("0"));
-                format!("{}_, {told} =\n  {asked}\n", self.charge_held())
+                let (extra, asked) = (self.extra().join(", "), self.asked("0"));
+                format!("{}_, {extra} =\n  {asked}\n", self.charge_held())
             }
             false => format!("_, {ends}, {state} =\n  {}\n", self.charged("", "")),
         };

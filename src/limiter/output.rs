@@ -26,9 +26,9 @@ impl<Snapshot> Request<Snapshot> {
 }
 
 /// What a [`Call`](super::Call) brings: a [`Decision`], a [`Hold`] or a refusal, or only its end.
-pub trait Told<L: Limit, K: Key>: Sized {
+pub trait Output<L: Limit, K: Key>: Sized {
     /// Makes that of what was decided about the cost; nothing is decided by a write.
-    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         at: (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
@@ -51,11 +51,11 @@ pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> 
 
 const DECIDED: &str = "it asks for a decision";
 
-impl<L: Limit, K: Key> Told<L, K> for Decision {
+impl<L: Limit, K: Key> Output<L, K> for Decision {
     // Inlined always, as `Call::poll` is: a program that checks in two places would call it, and a
     // check of a string takes 0.75 of governor's time then, and 0.70 otherwise (bench `decision`).
     #[inline(always)]
-    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         at: (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
@@ -66,8 +66,8 @@ impl<L: Limit, K: Key> Told<L, K> for Decision {
     }
 }
 
-impl<L: Limit, K: Key> Told<L, K> for Result<Hold, Box<Decision>> {
-    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+impl<L: Limit, K: Key> Output<L, K> for Result<Hold, Box<Decision>> {
+    fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         (store, limit, key): (&S, &L, &Q),
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
@@ -82,8 +82,8 @@ impl<L: Limit, K: Key> Told<L, K> for Result<Hold, Box<Decision>> {
     }
 }
 
-impl<L: Limit, K: Key> Told<L, K> for () {
-    fn told<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+impl<L: Limit, K: Key> Output<L, K> for () {
+    fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         _at: (&S, &L, &Q),
         _cost: u32,
         _verdict: Option<Verdict<L::Snapshot>>,
