@@ -214,8 +214,8 @@ impl Script {
     }
 
     /// Keeps a list under a key of its own. It is two functions: the one that only asks has the
-    /// name of the other with `_ask` behind it and is called before. It returns what is replied, then
-    /// what is kept until it is charged: numbers of the state, and what the other one is given
+    /// name of the other with `_ask` behind it and is called before. It returns what is replied,
+    /// then what is kept until it is charged: numbers of the state, and what the other one is given
     /// after them.
     pub(super) fn with_list(self, extra: Names, kept: Names) -> Self {
         self.with(|member| (member.extra, member.kept) = (extra, kept))

@@ -151,8 +151,8 @@ where
         output
     }
 
-    /// An error is returned here, and not by [`output`](Self::output): with a result in place of the
-    /// verdict there, a decision that is kept takes a third longer (bench `decision`).
+    /// An error is returned here, and not by [`output`](Self::output): with a result in place of
+    /// the verdict there, a decision that is kept takes a third longer (bench `decision`).
     // Inlined always, for the same reason as `poll`: over either of two stores a check takes 358
     // instructions otherwise.
     #[inline(always)]
