@@ -70,6 +70,8 @@ pub enum ConfigError {
         /// What was asked for.
         text: String,
     },
+    /// A URL of Redis that cannot be read, and why. The URL is left out: it may have a password.
+    InvalidRedisUrl(String),
     /// A replacement of a limit with another policy, which would forget all counts.
     OtherPolicy {
         /// The current policies.
@@ -139,6 +141,10 @@ impl fmt::Display for ConfigError {
             Self::InvalidKeyText { what, text } => write!(
                 f,
                 "the {what} {text:?} is not 1 to 64 of the characters A-Z a-z 0-9 _ . : -"
+            ),
+            Self::InvalidRedisUrl(why) => write!(
+                f,
+                "the URL of Redis is not one such as \"redis://localhost:6379\": {why}"
             ),
             Self::OtherPolicy { old, new } => write!(
                 f,

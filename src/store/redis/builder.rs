@@ -130,13 +130,12 @@ impl RedisStoreBuilder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use fred::types::{Builder, config::Config};
-    /// use tollgate::store::RedisStore;
+    /// use tollgate::store::{RedisConnection, RedisStore};
     ///
-    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
-    /// let error = RedisStore::builder(client).deadline(Duration::ZERO).try_build().unwrap_err();
+    /// let redis = RedisConnection::from_url("redis://127.0.0.1:6379")?;
+    /// let error = RedisStore::builder(redis).deadline(Duration::ZERO).try_build().unwrap_err();
     /// assert_eq!(error.to_string(), "the deadline 0ns is shorter than 1ms");
-    /// # Ok::<(), fred::error::Error>(())
+    /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     pub fn try_build(self) -> Result<RedisStore, ConfigError> {
         check("key prefix", &self.prefix)?;

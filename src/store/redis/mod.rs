@@ -88,21 +88,19 @@ pub use usage::RedisUsage;
 ///
 /// ```no_run
 /// use axum::{Router, routing::get};
-/// use fred::{prelude::*, types::Builder};
-/// use tollgate::{Quota, RateLimitLayer};
-/// use tollgate::{algorithm::TokenBucket, key::PeerIp, store::RedisStore};
+/// use tollgate::{Quota, RateLimitLayer, algorithm::TokenBucket, key::PeerIp};
+/// use tollgate::store::{RedisConnection, RedisStore};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let config = Config::from_url("redis://127.0.0.1:6379")?;
-/// let client = Builder::from_config(config).build()?;
+/// let redis = RedisConnection::from_url("redis://127.0.0.1:6379")?;
 /// let limit = RateLimitLayer::new(
 ///     TokenBucket::new(Quota::per_second(20)).burst(40),
-///     RedisStore::new(client),
+///     RedisStore::new(redis),
 ///     PeerIp::new(),
 /// );
 /// let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(limit);
 /// # let _ = app;
-/// # Ok::<(), fred::error::Error>(())
+/// # Ok::<(), tollgate::ConfigError>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -233,16 +231,15 @@ impl RedisStore {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use fred::types::{Builder, config::Config};
-    /// use tollgate::store::RedisStore;
+    /// use tollgate::store::{RedisConnection, RedisStore};
     ///
-    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
-    /// let store = RedisStore::builder(client)
+    /// let redis = RedisConnection::from_url("redis://127.0.0.1:6379")?;
+    /// let store = RedisStore::builder(redis)
     ///     .prefix("staging")
     ///     .deadline(Duration::from_millis(250))
     ///     .build();
     /// assert!(format!("{store:?}").contains("staging:1{"));
-    /// # Ok::<(), fred::error::Error>(())
+    /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     pub fn builder(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
         RedisStoreBuilder::of(connection.into())
@@ -254,14 +251,13 @@ impl RedisStore {
     /// # Example: what a monitor would look at
     ///
     /// ```
-    /// use fred::types::{Builder, config::Config};
-    /// use tollgate::store::RedisStore;
+    /// use tollgate::store::{RedisConnection, RedisStore};
     ///
-    /// let client = Builder::from_config(Config::from_url("redis://127.0.0.1:6379")?).build()?;
-    /// let usage = RedisStore::new(client).usage();
+    /// let redis = RedisConnection::from_url("redis://127.0.0.1:6379")?;
+    /// let usage = RedisStore::new(redis).usage();
     /// assert_eq!((usage.admitted, usage.unavailable, usage.in_flight), (0, 0, 0));
     /// assert_eq!(usage.last_answer, None);
-    /// # Ok::<(), fred::error::Error>(())
+    /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     pub fn usage(&self) -> RedisUsage {
         *lock(&self.shared.servers.settings.usage)

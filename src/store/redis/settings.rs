@@ -9,9 +9,14 @@ use fred::{
     clients::{Client, Pool},
     error::{Error, ErrorKind},
     interfaces::ClientLike,
-    types::config::{ReconnectPolicy, Server, ServerConfig},
+    types::{
+        Builder,
+        config::{Config, ReconnectPolicy, Server, ServerConfig},
+    },
 };
 use tokio::{task::JoinHandle, time::sleep};
+
+use crate::error::ConfigError;
 
 use super::usage::RedisUsage;
 
@@ -46,6 +51,55 @@ const MIN_HANDSHAKE: Duration = Duration::from_secs(1);
 pub struct RedisConnection {
     client: Client,
     connections: usize,
+}
+
+impl RedisConnection {
+    /// One connection to each server of a URL: `redis://[user:password@]host:port[/database]`,
+    /// `redis-cluster://..` or `redis-sentinel://..`, as `fred`'s `Config::from_url` reads them.
+    /// `rediss://..` is over TLS, and `redis+unix://path` over a socket: for these your program
+    /// builds `fred` with its feature `enable-rustls` or `unix-sockets`.
+    ///
+    /// Nothing is sent: the store connects at the first decision.
+    ///
+    /// # Errors
+    ///
+    /// The URL cannot be read. The error does not repeat it.
+    ///
+    /// # Example: a store with nothing but a URL
+    ///
+    /// ```
+    /// use tollgate::store::{RedisConnection, RedisStore};
+    ///
+    /// let redis = RedisConnection::from_url("redis://app:s3cret@127.0.0.1:6379")?;
+    /// let store = RedisStore::new(redis);
+    ///
+    /// let error = RedisConnection::from_url("redis//app:s3cret@127.0.0.1").err().unwrap();
+    /// assert!(error.to_string().starts_with("the URL of Redis is not one such as"));
+    /// assert!(!error.to_string().contains("s3cret"));
+    /// # let _ = store;
+    /// # Ok::<(), tollgate::ConfigError>(())
+    /// ```
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let invalid = |why: &str| ConfigError::InvalidRedisUrl(why.to_owned());
+        // `fred` takes every scheme, and does without TLS if it was built so.
+        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+        let (protocol, topology) = scheme.split_at(scheme.find(['-', '+']).unwrap_or(scheme.len()));
+        let is_tls = match protocol {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return Err(invalid("it has another scheme")),
+        };
+        if !["", "-cluster", "-sentinel", "+unix"].contains(&topology) {
+            return Err(invalid("it has another scheme"));
+        }
+        let made_by_fred = Config::from_url(url)
+            .and_then(|config| Ok((config.uses_tls(), Builder::from_config(config).build()?)));
+        match made_by_fred {
+            Ok((uses_tls, _)) if is_tls != uses_tls => Err(invalid("`fred` was built without TLS")),
+            Ok((_, client)) => Ok(Client::into(client)),
+            Err(error) => Err(invalid(error.details())),
+        }
+    }
 }
 
 impl From<Client> for RedisConnection {
@@ -193,5 +247,42 @@ impl Pauses {
     pub(super) async fn pause(&mut self) {
         let millis = self.0.next_delay();
         sleep(millis.map_or(Self::MAX, Duration::from_millis)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_of_something_else_is_refused_without_repeating_it() {
+        let errors = [
+            ("", "another scheme"),
+            ("localhost:6379", "another scheme"),
+            ("http://app:s3cret@localhost", "another scheme"),
+            ("redis-sentinal://app:s3cret@localhost", "another scheme"),
+            ("redis://", "host"),
+            ("redis://app:s3cret@localhost/a/b", "database"),
+            ("redis-sentinel://app:s3cret@localhost:1", "sentinel"),
+        ];
+        for (url, why) in errors {
+            let error = RedisConnection::from_url(url).err().unwrap().to_string();
+            assert!(error.contains(why), "{url}: {error}");
+            assert!(!error.contains("s3cret"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_url_over_tls_never_makes_a_connection_without() {
+        for url in ["rediss://localhost", "valkeys-cluster://localhost:1"] {
+            match RedisConnection::from_url(url) {
+                Ok(connection) => assert!(connection.client.client_config().uses_tls()),
+                Err(error) => assert!(error.to_string().contains("TLS"), "{error}"),
+            }
+        }
+        for url in ["redis://localhost", "valkey-cluster://localhost:1"] {
+            let connection = RedisConnection::from_url(url).unwrap();
+            assert!(!connection.client.client_config().uses_tls());
+        }
     }
 }
