@@ -74,6 +74,20 @@
 //!   serializes a [`Quota`] as text.
 //! - `rules` (includes `layer`, `reload` and `serde`): `rules::Rules` reads the limits of all
 //!   routes from one file, which can be replaced while the program runs.
+//!
+//! # Whose types are in the signatures
+//!
+//! | of | types | feature |
+//! |---|---|---|
+//! | `http`, `http_body`, `http_body_util`, `bytes` | requests, responses and bodies | `layer` |
+//! | `tower_layer`, `tower_service` | `Layer`, `Service` | `layer` |
+//! | `axum_core`, `tonic` | their bodies, and `tonic::Status` | `axum`, `tonic` |
+//! | `fred` | `Client` and `Pool`, into a `store::RedisConnection`; one from a URL needs neither | `redis` |
+//! | `serde_core` | `Deserialize`, `Serialize` | `serde` |
+//!
+//! A new major version of one of these is a new major version of this crate. Of `metrics` and
+//! `tracing` no type is public, but a recorder or subscriber has to be for the same major version:
+//! a new one is a new minor version here.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -42,6 +42,34 @@ fn is_name_of_a_test(text: &str) -> bool {
 }
 
 #[test]
+fn each_crate_whose_types_are_public_is_in_the_docs() {
+    let (items, docs) = (
+        read(root().join("tests/public-items.txt")),
+        read(root().join("src/lib.rs")),
+    );
+    let is_path = |character: char| character.is_alphanumeric() || "_:".contains(character);
+    let paths = items.split(|character| !is_path(character));
+    let crates = paths
+        .filter_map(|path| path.split_once("::"))
+        .map(|(of, _)| of);
+    let own = ["alloc", "core", "std", "tollgate", "pin_project_lite"];
+    let public: BTreeSet<_> = crates
+        .filter(|of| of.starts_with(char::is_lowercase) && !own.contains(of))
+        .collect();
+    let (_, table) = docs
+        .split_once("# Whose types are in the signatures")
+        .unwrap();
+    let rows = table
+        .lines()
+        .skip_while(|line| !line.starts_with("//! | `"));
+    let rows = rows.map_while(|line| line.strip_prefix("//! | "));
+    let named = rows
+        .flat_map(|row| quoted(row.split('|').next().unwrap()))
+        .collect();
+    assert_eq!(public, named);
+}
+
+#[test]
 fn each_test_and_each_file_that_a_chapter_names_is_there() {
     let sources = files(&["src", "tests", "playground", "replay", "scripts"]);
     let of_rust = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "rs");
