@@ -48,10 +48,8 @@ async fn what_is_printed_of_a_hold_says_how_much_and_not_for_whom() {
     let limiter = RateLimiter::new(bucket, LocalStore::new());
     let hold = limiter.hold(SECRET, 4).await.unwrap().unwrap();
     let printed = format!("{hold:?}");
-    assert!(
-        printed.starts_with("Hold {") && printed.contains("held: 4"),
-        "{printed}"
-    );
+    let is_short = printed.starts_with("Hold {") && printed.contains("held: 4");
+    assert!(is_short, "{printed}");
     assert!(!printed.contains(SECRET), "{printed}");
     let settlement = format!("{:?}", hold.settle(1));
     assert!(settlement.starts_with("Settlement"), "{settlement}");

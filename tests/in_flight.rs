@@ -223,10 +223,8 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
     );
     let body = refused.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&body).unwrap();
-    assert!(
-        text.contains("Try again when one of them has ended."),
-        "{text}"
-    );
+    let says_when = text.contains("Try again when one of them has ended.");
+    assert!(says_when, "{text}");
 }
 
 #[tokio::test]

@@ -113,10 +113,8 @@ fn be_stopped() {
         } else {
             most
         };
-        assert!(
-            (*burst..=most).contains(&admitted),
-            "{name}: {admitted} in {took:?}"
-        );
+        let is_within = (*burst..=most).contains(&admitted);
+        assert!(is_within, "{name}: {admitted} in {took:?}");
         all += admitted;
     }
     println!("admitted {all}");

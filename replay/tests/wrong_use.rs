@@ -29,10 +29,8 @@ fn the_rules_that_the_help_shows_are_read_and_asked() {
         .map(|second| line("192.0.2.1", second, LOGIN))
         .collect();
     let text = run_with_input(&[rules.path(), "-"], &log).well();
-    assert!(
-        text.contains("limit `login`: TokenBucket::new(Quota::per_minute(5))"),
-        "{text}"
-    );
+    let names_the_limit = text.contains("limit `login`: TokenBucket::new(Quota::per_minute(5))");
+    assert!(names_the_limit, "{text}");
     assert!(text.contains("7 requests, 2 refused"), "{text}");
 }
 

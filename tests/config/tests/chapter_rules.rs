@@ -13,10 +13,8 @@ fn the_chapter_shows_what_is_read_and_run_here() {
         ("yaml", YAML),
         ("rust,ignore", include_str!("readme/rules_in_a_file.rs")),
     ] {
-        assert!(
-            chapter.contains(&format!("```{format}\n{shown}```\n")),
-            "{format}"
-        );
+        let is_shown = chapter.contains(&format!("```{format}\n{shown}```\n"));
+        assert!(is_shown, "{format}");
     }
     main().unwrap();
 }

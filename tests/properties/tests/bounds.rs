@@ -184,10 +184,8 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
             every_algorithm!(reaches_its_bound, quota, burst, step, gap);
         }
     }
-    assert!(
-        refunded.values().all(|refunded| *refunded > 0),
-        "{refunded:?}"
-    );
+    let is_each_refunded = refunded.values().all(|refunded| *refunded > 0);
+    assert!(is_each_refunded, "{refunded:?}");
 }
 
 /// The members of the tuples here, each with its bound: units in a span of the period, with costs

@@ -121,10 +121,8 @@ fn a_prefix_and_a_hash_tag_are_short_and_plain() {
     for prefix in ["", "{", "a}b", "a\"", "é", "a b", "a*", "\n", &long] {
         let builder = RedisStore::builder(redis.client().clone());
         let error = builder.prefix(prefix).try_build().unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("{prefix:?}")),
-            "{error}"
-        );
+        let names_it = error.to_string().contains(&format!("{prefix:?}"));
+        assert!(names_it, "{error}");
         let builder = RedisStore::builder(redis.client().clone());
         assert!(builder.hash_tag(prefix).try_build().is_err(), "{prefix:?}");
     }

@@ -136,10 +136,8 @@ async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any
             END_STREAM | END_HEADERS
         );
         // What may follow is a reset: no message is waited for any more.
-        assert!(
-            frames[1..].iter().all(|frame| frame.kind == 3),
-            "{frames:?}"
-        );
+        let are_headers = frames[1..].iter().all(|frame| frame.kind == 3);
+        assert!(are_headers, "{frames:?}");
     }
 }
 

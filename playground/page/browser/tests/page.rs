@@ -72,10 +72,8 @@ fn it_tells_how_long_a_refused_caller_waits_and_why() {
     page.fill("traffic-lasts", "1min");
     // It comes at 8 s, and the next unit at 30 s. The page begins with the first refusal.
     let why = page.shows(WHY, |text| text.contains("admitted 22 s later"));
-    assert!(
-        why.contains("Refused: it costs 1, and 0 of 1 are left."),
-        "{why}"
-    );
+    let is_refused = why.contains("Refused: it costs 1, and 0 of 1 are left.");
+    assert!(is_refused, "{why}");
     assert!(why.contains("Retry-After: 22."), "{why}");
     let wait = page.text("[data-limit='0'] [data-is='wait']");
     assert_eq!(wait, "22 s Retry-After: 22");
@@ -95,10 +93,8 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
     let rust = page.text(&of_the_second("rust"));
     assert_eq!(rust, "TokenBucket::new(Quota::per_minute(1000)).settled()");
     let file = page.text(&of_the_second("file"));
-    assert!(
-        file.ends_with("# and in the program: .settled() on what was read"),
-        "{file}"
-    );
+    let says_settled = file.ends_with("# and in the program: .settled() on what was read");
+    assert!(says_settled, "{file}");
     // The first limit refuses it.
     page.shows(WHY, |text| text.contains("Refused: it costs 300"));
     page.shows("[data-why='1']", |text| {
@@ -476,10 +472,8 @@ fn it_is_served_as_it_is_built() {
     let answer = Server::start().answer();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
-    assert!(
-        head.contains("content-type: text/html; charset=utf-8"),
-        "{head}"
-    );
+    let is_html = head.contains("content-type: text/html; charset=utf-8");
+    assert!(is_html, "{head}");
     assert!(body == text_of_the_page());
 }
 

@@ -36,10 +36,8 @@ async fn is_survived(
     for (traffic, choice) in all.into_iter().zip(choices) {
         let seen = traffic.end().await;
         for seen in &seen {
-            assert!(
-                [Answer::Admitted, choice].contains(&seen.answer),
-                "{seen:?}"
-            );
+            let may_be = [Answer::Admitted, choice].contains(&seen.answer);
+            assert!(may_be, "{seen:?}");
         }
         assert!(count(&seen, choice) > 0);
         let recovery = recovery(&seen, over);
@@ -116,10 +114,8 @@ async fn passes(
     sleep(Duration::from_millis(200)).await;
     let seen = traffic.end().await;
     for seen in &seen {
-        assert!(
-            [Answer::Admitted, undecided].contains(&seen.answer),
-            "{seen:?}"
-        );
+        let may_be = [Answer::Admitted, undecided].contains(&seen.answer);
+        assert!(may_be, "{seen:?}");
     }
     let recovery = recovery(&seen, end);
     assert!(recovery < Duration::from_secs(1), "{recovery:?}");

@@ -104,10 +104,8 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let asked = server.command_calls("evalsha").await - before;
     assert!(slow <= FEW, "{slow} of {failed}");
     assert!(failed > 50 * CALLERS, "{failed}");
-    assert!(
-        (1..=10 + FEW as u64).contains(&asked),
-        "{asked} of {failed}"
-    );
+    let are_few = (1..=10 + FEW as u64).contains(&asked);
+    assert!(are_few, "{asked} of {failed}");
     assert_eq!(store.usage().reconnects, 0);
     // One event says that decisions stopped.
     let told = told_of(proxy.port());
