@@ -53,6 +53,10 @@ const TRIES = {
     ],
     traffic: { ...even(2, "6s"), cost: 300, runs: "700ms", spends: 90 },
   },
+  "Guesses at a login": {
+    limits: [{ algorithm: "sliding-log", quota: "5/min" }, { algorithm: "token-bucket", quota: "5/min" }],
+    traffic: { shape: "even", requests: 1, every: "2s", lasts: "10min" },
+  },
   "A flood in a shared bucket": {
     limits: [{ algorithm: "token-bucket", quota: "20/s", burst: 40 }],
     traffic: { shape: "flood", requests: 2, every: "1s", lasts: "30s", callers: 5, shared: true },

@@ -22,6 +22,7 @@ function run() {
   history.replaceState(null, "", address.length < 8000 ? `#${address}` : "#");
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";
+  $("answer").textContent = told.error ?? answer();
   if (told.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
@@ -50,6 +51,21 @@ function whole() {
   return [0, end * 1.04];
 }
 
+/** What a small screen shows below the question: how many requests each limit lets through. */
+function answer() {
+  const several = told.limits.length > 1;
+  return told.limits.map(({ numbers, error }, which) => {
+    const title = several ? `Limit ${which + 1}: ` : "";
+    return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused`);
+  }).join(" · ");
+}
+
+/** Rust or a name in it, which a line may end in between its parts, but not in a word. */
+function breakable(rust) {
+  const parts = rust.split(/(?<=::|\()|(?=\.[a-z])/);
+  return parts.flatMap((part) => [element("wbr"), part]).slice(1);
+}
+
 /** The counted unit and its span, as text. */
 function countedIn(bound) {
   return bound.micros === 0 ? `${bound.counts} at any instant` : `${bound.counts} in ${bound.span}`;
@@ -67,7 +83,7 @@ function panel(limit, which, several) {
     return element("section", { class: "panel" }, element("h2", {}, title), element("p", { class: "error", role: "alert" }, limit.error));
   }
   const { numbers, members } = limit;
-  const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, limit.rust);
+  const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, ...breakable(limit.rust));
   const found = members.map(({ called, worst, bound }, place) => {
     const most = bound.most ?? "not computed for such large numbers";
     return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`), ` of at most `,
@@ -94,12 +110,12 @@ function panel(limit, which, several) {
   const timeline = new Timeline(`Requests, ${title}`, move, zoomed);
   lines.push({ timeline, run: limit, which });
   return element("section", { class: "panel", "data-limit": which }, element("h2", {}, title, ": ", called),
-    element("dl", {}, ...values), timeline.box, code("Rust", limit.rust), code("In a file", limit.toml.trimEnd()));
+    element("dl", {}, ...values), timeline.box, code("Rust", limit.rust, breakable(limit.rust)), code("In a file", limit.toml.trimEnd()));
 }
 
-function code(called, text) {
+function code(called, text, parts = [text]) {
   const button = element("button", { type: "button", "aria-label": `Copy: ${called}` }, "Copy");
-  const shown = element("pre", { "data-is": called === "Rust" ? "rust" : "file", "aria-label": called, tabindex: "0" }, text);
+  const shown = element("pre", { "data-is": called === "Rust" ? "rust" : "file", "aria-label": called, tabindex: "0" }, ...parts);
   button.onclick = async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -176,7 +192,7 @@ function compare() {
       choice.limits[0] = row.fields;
       form.replaceLimits(choice.limits);
     };
-    const name = element("button", { type: "button", title: "Show this limit", onclick: use }, element("code", {}, row.rust));
+    const name = element("button", { type: "button", title: "Show this limit", onclick: use }, element("code", {}, ...breakable(row.rust)));
     const { admitted, delayed, refused, longestWait } = row.numbers;
     const span = ` ${countedIn(row.bound)}`;
     const isWorst = inUnits.includes(row) && row.worst === most;
@@ -205,6 +221,7 @@ function begin() {
     };
     return element("button", { type: "button", onclick: take }, called);
   }));
+  $("answer").onclick = () => $("results").scrollIntoView();
   const redraw = () => lines.forEach((line) => line.timeline.draw());
   addEventListener("resize", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

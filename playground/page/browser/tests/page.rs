@@ -81,6 +81,16 @@ fn it_tells_how_long_a_refused_caller_waits_and_why() {
 }
 
 #[test]
+fn it_tells_which_limit_lets_fewer_guesses_at_a_login_through_in_a_minute() {
+    let page = open();
+    page.press_button("Guesses at a login");
+    let worst = |which| format!("[data-limit='{which}'] [data-is='worst'] b");
+    page.shows(&worst(0), |text| text == "5");
+    page.shows(&worst(1), |text| text == "9");
+    page.is_well();
+}
+
+#[test]
 fn it_tells_what_holds_let_through_and_by_which_bound() {
     let page = open();
     page.press_button("Costs known afterwards");
@@ -491,6 +501,39 @@ fn a_choice_is_in_the_address_and_is_read_from_it() {
     page.shows("[data-limit='0'] [data-is='rust']", |text| {
         text.contains("(7)")
     });
+    page.is_well();
+}
+
+#[test]
+fn it_shows_whole_tables_and_whole_words() {
+    let page = open();
+    let hidden = "(() => { const table = document.querySelector('.scrolls');
+        return table.scrollWidth - table.clientWidth; })()";
+    assert_eq!(page.script(hidden), 0);
+    let broken = page.script(
+        "Array.from(document.querySelectorAll('pre, code')).flatMap((code) => [...code.childNodes])
+            .filter((node) => node.nodeType === Node.TEXT_NODE && !/\\s/.test(node.data))
+            .filter((node) => {
+                const range = document.createRange();
+                range.selectNode(node);
+                return range.getClientRects().length !== 1;
+            }).map((node) => node.data).join()",
+    );
+    assert_eq!(broken, "");
+    page.is_well();
+}
+
+#[test]
+fn it_shows_the_answer_below_the_question_on_a_small_screen() {
+    let page = Page::open(500, 800);
+    page.shows("#answer", |text| {
+        text == "Limit 1: 40 let through, 0 refused · Limit 2: 22 let through, 18 refused"
+    });
+    let bottom = "$('answer').getBoundingClientRect().bottom === innerHeight";
+    assert_eq!(page.script(bottom), true);
+    page.script("$('answer').click()");
+    let top = "Math.abs($('results').getBoundingClientRect().top) < 1";
+    assert_eq!(page.script(top), true);
     page.is_well();
 }
 
