@@ -143,10 +143,8 @@ fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
             let store = store.max_keys(300).build();
             let limiter = RateLimiter::new(algorithm.clone(), store.clone());
             let granted = granted_amid_newcomers(&limiter, &clock);
-            assert!(
-                store.usage().overflow_decisions > 0,
-                "{name} was never full"
-            );
+            let was_full = store.usage().overflow_decisions > 0;
+            assert!(was_full, "{name} was never full");
             assert!(store.usage().keys <= 300);
             let (mut so_far, mut due) = (0, 0);
             for (round, (granted, alone)) in

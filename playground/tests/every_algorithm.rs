@@ -185,9 +185,7 @@ fn each_algorithm_is_in_the_picture_with_all_of_them_and_its_docs_have_one() {
             .join("../src/algorithm")
             .join(file);
         let docs = fs::read_to_string(&docs).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(
-            docs.contains("include_str!(\"../docs/pictures/"),
-            "{name} has no picture"
-        );
+        let has_picture = docs.contains("include_str!(\"../docs/pictures/");
+        assert!(has_picture, "{name} has no picture");
     }
 }

@@ -49,10 +49,8 @@ fn row<R: Described + DeserializeOwned>() -> String {
         let others = fields.iter().filter(|it| it.name != left_out.name);
         let error = read::<R>(&others.copied().collect::<Vec<_>>()).err();
         let error = error.unwrap_or_else(|| panic!("{rust_type} without {left_out:?}"));
-        assert!(
-            error.contains(&format!("needs `{}`", left_out.name)),
-            "{error}"
-        );
+        let names_it = error.contains(&format!("needs `{}`", left_out.name));
+        assert!(names_it, "{error}");
     }
     let shown = |fields: &[Field]| {
         let each = fields

@@ -38,10 +38,8 @@ fn two_queues_release_no_more_than_the_slower_one() {
             let bound =
                 formulas::queue(one.min(other).into(), period.into(), 1, largest_cost.into());
             let worst = worst(&rule, releases(period, largest_cost));
-            assert!(
-                i128::from(worst.most) <= bound,
-                "{one} and {other}: {bound} {worst:?}"
-            );
+            let is_within = i128::from(worst.most) <= bound;
+            assert!(is_within, "{one} and {other}: {bound} {worst:?}");
             reached += usize::from(i128::from(worst.most) == bound);
         }
     }

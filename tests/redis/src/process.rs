@@ -218,10 +218,8 @@ pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("sh")
         .args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &id])
         .status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "no {name} for {id}"
-    );
+    let is_ended = status.is_ok_and(|status| status.success());
+    assert!(is_ended, "no {name} for {id}");
 }
 
 /// A signal may take effect a little later. Where the system shows it, this waits for that.

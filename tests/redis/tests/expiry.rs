@@ -95,10 +95,8 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
                 // The key may have expired before it was looked at.
                 if expires > 0 {
                     let name = subject.name;
-                    assert!(
-                        expires >= before + reset,
-                        "{name}: {expires} {before} {reset}"
-                    );
+                    let lives = expires >= before + reset;
+                    assert!(lives, "{name}: {expires} {before} {reset}");
                     // A window ends where it did at its first charge, and so does the expiry.
                     assert!(expires <= latest, "{name}: {expires} {latest}");
                 }

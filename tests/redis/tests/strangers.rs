@@ -296,10 +296,8 @@ fn a_state_whose_numbers_dont_fit_together_is_an_error_or_decided_within_bounds(
         );
     }
     let (refused, read) = (refused.get(), read.get());
-    assert!(
-        refused > 200 && read > 200,
-        "{refused} refused, {read} read"
-    );
+    let are_both_seen = refused > 200 && read > 200;
+    assert!(are_both_seen, "{refused} refused, {read} read");
 }
 
 /// A log of twelve admissions 200 µs apart in a span of 10 ms, of which the first three are over

@@ -124,10 +124,8 @@ fn a_script_about_as_many_limits_as_fit_has_fewer_locals_than_lua_allows() {
         let fits = |count: &usize| fits_one_script(&vec![script.clone(); *count]);
         let limits = vec![script.clone(); (1..50).take_while(fits).last().expect("one fits")];
         let most = [false, true].map(|holds| locals(&text(&limits, holds)));
-        assert!(
-            most.iter().all(|&locals| locals <= 190),
-            "{most:?}: {limits:?}"
-        );
+        let are_few = most.iter().all(|&locals| locals <= 190);
+        assert!(are_few, "{most:?}: {limits:?}");
         assert!(most[1] > 100, "{most:?}: {limits:?}");
     }
 }

@@ -87,10 +87,8 @@ async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
             let wait = micros(refused.retry_after().expect("a wait"));
             assert!(wait <= two_spans(subject), "{name}: {wait} after {step} µs");
             let reset = micros(refused.reset_after());
-            assert!(
-                reset <= two_spans(subject),
-                "{name}: {reset} after {step} µs"
-            );
+            let is_short = reset <= two_spans(subject);
+            assert!(is_short, "{name}: {reset} after {step} µs");
         }
         // What is announced after a step is true: refused until shortly before the end (as a slow
         // machine may be late), and admitted at the end.

@@ -51,10 +51,8 @@ fn free(redis: &Redis, limiter: &Limiter, key: &str) -> u64 {
 fn until_free(redis: &Redis, limiter: &Limiter, key: &str, places: u64) -> Duration {
     let since = Instant::now();
     while free(redis, limiter, key) != places {
-        assert!(
-            since.elapsed() < Duration::from_secs(60),
-            "never {places} free"
-        );
+        let is_soon = since.elapsed() < Duration::from_secs(60);
+        assert!(is_soon, "never {places} free");
         thread::sleep(Duration::from_millis(5));
     }
     since.elapsed()

@@ -250,10 +250,8 @@ fn eight_processes_are_let_go_in_the_order_of_redis_and_within_the_bound() {
     assert_eq!(admitted.len(), turns.len(), "all of them are in the order");
     let let_go: Vec<Turn> = admitted.iter().filter(|it| !it.gave_up).copied().collect();
     for (earlier, later) in let_go.iter().zip(&let_go[1..]) {
-        assert!(
-            earlier.release <= later.release,
-            "{earlier:?} before {later:?}"
-        );
+        let is_in_order = earlier.release <= later.release;
+        assert!(is_in_order, "{earlier:?} before {later:?}");
     }
     let bound = BURST.max(LARGEST_COST.into()) + UNITS - 1;
     let released: Vec<_> = (let_go.iter())
