@@ -21,7 +21,12 @@ use tower_layer::Layer;
 
 use crate::{limiter::RateLimiter, response::body_end::End, store::LocalStore};
 
-use self::waiting::max_waiting;
+use self::{
+    fallback::Fallback,
+    layer_for::LayerFor,
+    options::{Enforce, Exempt, Settle},
+    waiting::max_waiting,
+};
 
 mod decide;
 mod enforce;
@@ -37,12 +42,6 @@ mod warnings;
 pub use future::ResponseFuture;
 pub use options::{Options, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
-
-use {
-    fallback::Fallback,
-    layer_for::LayerFor,
-    options::{Enforce, Exempt, Settle},
-};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
 /// `RESOURCE_EXHAUSTED`).

@@ -145,11 +145,35 @@ impl Rules {
     /// What a request is charged to: the limits that apply to it, each with its key. `None` if no
     /// rule matches it.
     ///
-    /// A layer does this itself. Over a store that you ask yourself it goes with [`RuleLimits`].
+    /// A layer does this itself.
     ///
     /// # Errors
     ///
     /// A rule matches, and the request lacks its key.
+    ///
+    /// # Example: a request that is decided by hand
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate::{RateLimiter, rules::Rules, store::LocalStore};
+    ///
+    /// let rules = Rules::new();
+    /// rules.replace(serde_json::json!({
+    ///     "rules": [{
+    ///         "name": "reports",
+    ///         "routes": [{ "route": "GET /reports", "cost": 5 }],
+    ///         "key": { "header": "x-account" },
+    ///         "limit": { "algorithm": "fixed-window", "quota": "9/day" },
+    ///     }],
+    /// })).unwrap();
+    /// let request = Request::get("/reports").header("x-account", "ann").body(()).unwrap();
+    /// let key = rules.find(&request).unwrap().unwrap();
+    /// assert_eq!(key.cost(), 5);
+    ///
+    /// let limiter = RateLimiter::new(rules, LocalStore::new());
+    /// assert_eq!(limiter.check_cost(&key, key.cost()).now().remaining(), 4);
+    /// assert!(!limiter.check_cost(&key, key.cost()).now().is_admitted());
+    /// ```
     #[inline]
     pub fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         self.in_force.load().find(request)

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate::{
-    OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp, algorithm::TokenBucket,
-    clock::ManualClock, store::RedisStore,
+    OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp,
+    algorithm::TokenBucket,
+    clock::ManualClock,
+    store::{RedisConnection, RedisStore},
 };
 use tollgate_redis_tests::{Server, until, within};
 
@@ -110,12 +112,13 @@ async fn many_stores_on_one_client_do_not_disturb_what_else_it_is_asked() {
 #[tokio::test]
 async fn processes_whose_clocks_are_a_minute_apart_get_no_more_than_one_would() {
     let (server, mut admitted) = (Server::start().await, 0);
-    let client = server.client().await;
+    let url = format!("redis://127.0.0.1:{}", server.port());
     let bucket = TokenBucket::new(Quota::per_second(5));
     let processes = [60, 120].map(|seconds| {
         let clock = ManualClock::at(Timestamp::from_micros(seconds * 1_000_000));
-        let store = RedisStore::builder(client.clone()).clock(clock.clone());
-        (RateLimiter::new(bucket.clone(), store.build()), clock)
+        let store = RedisStore::builder(RedisConnection::from_url(&url).unwrap());
+        let store = store.clock(clock.clone()).build();
+        (RateLimiter::new(bucket.clone(), store), clock)
     });
     for (limiter, clock) in processes.iter().cycle().take(200) {
         admitted += u32::from(limiter.check("bob").await.unwrap().is_admitted());
