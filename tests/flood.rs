@@ -120,10 +120,8 @@ fn a_flood_of_keys_that_stay_alive_crowds_newcomers_only() {
     let quota = Quota::per_day(100_000);
     let mut flood = Flood::new(quota);
     flood.run(Duration::ZERO, |flood, caller| {
-        assert!(
-            !flood.admits(key(caller), 1),
-            "over its limit before the flood"
-        );
+        let is_refused = !flood.admits(key(caller), 1);
+        assert!(is_refused, "over its limit before the flood");
         let passes = flood.admits(key(100 + caller), 1);
         assert!(passes, "known, and under its limit");
     });

@@ -66,11 +66,7 @@ async fn a_store_without_holds_decides_and_says_of_each_of_them_that_it_has_none
         (ended, "ends of requests"),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-        assert!(
-            error
-                .to_string()
-                .ends_with(&format!("this store does not support {what}")),
-            "{error}"
-        );
+        let says_what = format!("this store does not support {what}");
+        assert!(error.to_string().ends_with(&says_what), "{error}");
     }
 }
