@@ -68,11 +68,8 @@ impl ManualClock {
     /// Moves the time forward, rounded down to whole microseconds, never past [`Timestamp::MAX`].
     pub fn advance(&self, duration: Duration) {
         let later = |micros| {
-            Some(
-                Timestamp::from_micros(micros)
-                    .saturating_add(duration)
-                    .as_micros(),
-            )
+            let now = Timestamp::from_micros(micros);
+            Some(now.saturating_add(duration).as_micros())
         };
         // The closure always returns `Some`, so this cannot fail.
         let _ = self

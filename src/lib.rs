@@ -85,9 +85,9 @@
 //! | `fred` | `Client` and `Pool`, into a `store::RedisConnection`; one from a URL needs neither | `redis` |
 //! | `serde_core` | `Deserialize`, `Serialize` | `serde` |
 //!
-//! A new major version of one of these is a new major version of this crate. Of `metrics` and
-//! `tracing` no type is public, but a recorder or subscriber has to be for the same major version:
-//! a new one is a new minor version here.
+//! A new major version of one of these is a new major version of this crate. No type of `metrics`
+//! or `tracing` is public, but your recorder or subscriber must fit their version: a new major
+//! version of them is a new minor version of this crate.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

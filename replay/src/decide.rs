@@ -65,7 +65,7 @@ impl Decider {
     pub fn decide(&mut self, request: &Request<()>, at_micros: u64) -> Outcome {
         self.now_micros = self.now_micros.max(at_micros);
         self.clock.set(Timestamp::from_micros(self.now_micros));
-        let key = match self.rules.find(request) {
+        let key = match self.rules.extract(request) {
             Ok(Some(key)) => key,
             Ok(None) => return Outcome::NoRule,
             Err(rejection) => return Outcome::Rejected(rejection),

@@ -142,8 +142,8 @@ impl Rules {
         Ok(())
     }
 
-    /// What a request is charged to: the limits that apply to it, each with its key. `None` if no
-    /// rule matches it.
+    /// Extracts the key of a request: the limits that apply to it, each with its own key. `None` if
+    /// no rule matches the request.
     ///
     /// A layer does this itself.
     ///
@@ -167,7 +167,7 @@ impl Rules {
     ///     }],
     /// })).unwrap();
     /// let request = Request::get("/reports").header("x-account", "ann").body(()).unwrap();
-    /// let key = rules.find(&request).unwrap().unwrap();
+    /// let key = rules.extract(&request).unwrap().unwrap();
     /// assert_eq!(key.cost(), 5);
     ///
     /// let limiter = RateLimiter::new(rules, LocalStore::new());
@@ -175,7 +175,7 @@ impl Rules {
     /// assert!(!limiter.check_cost(&key, key.cost()).now().is_admitted());
     /// ```
     #[inline]
-    pub fn find<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
+    pub fn extract<B>(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
         self.in_force.load().find(request)
     }
 }
@@ -210,7 +210,7 @@ impl<B> KeysFor<RuleLimits, Request<B>> for Rules {
 
     #[inline]
     fn find(&self, request: &Request<B>) -> Result<Option<RuleKey>, MissingKey> {
-        self.find(request)
+        self.extract(request)
     }
 
     #[inline]

@@ -84,12 +84,9 @@ impl RedisConnection {
         // `fred` takes every scheme, and does without TLS if it was built so.
         let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
         let (protocol, topology) = scheme.split_at(scheme.find(['-', '+']).unwrap_or(scheme.len()));
-        let is_tls = match protocol {
-            "redis" | "valkey" => false,
-            "rediss" | "valkeys" => true,
-            _ => return Err(invalid("it has another scheme")),
-        };
-        if !["", "-cluster", "-sentinel", "+unix"].contains(&topology) {
+        let is_tls = ["rediss", "valkeys"].contains(&protocol);
+        let is_known = is_tls || ["redis", "valkey"].contains(&protocol);
+        if !is_known || !["", "-cluster", "-sentinel", "+unix"].contains(&topology) {
             return Err(invalid("it has another scheme"));
         }
         let made_by_fred = Config::from_url(url)

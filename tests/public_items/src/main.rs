@@ -1,8 +1,8 @@
 //! Prints all public items of a crate, one a line, from the file of rustdoc's JSON that is named.
 //!
 //! Left out is what other lines say already: blanket implementations, auto traits, derived
-//! implementations, what belongs to the implementation of a trait, and such an implementation's
-//! second line (it stands with its type and with its trait).
+//! implementations, and what belongs to the implementation of a trait. Each line stands once, also
+//! that of an implementation, which is found with its type and with its trait.
 
 use std::{collections::BTreeSet, env, error::Error};
 
@@ -29,20 +29,19 @@ fn told(items: &[String]) -> Vec<&str> {
         .filter_map(|item| item.strip_prefix("pub mod "))
         .collect();
     let mut of_a_trait = false;
-    let mut implementations = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut told = Vec::new();
     for item in items {
         if item.starts_with("impl") {
             of_a_trait = item.contains(" for ");
-            if of_a_trait && !implementations.insert(item) {
-                continue;
-            }
         } else if !(of_a_trait && is_associated(item, &modules)) {
             of_a_trait = false;
         } else {
             continue;
         }
-        told.push(&**item);
+        if seen.insert(item) {
+            told.push(&**item);
+        }
     }
     told
 }
