@@ -150,8 +150,7 @@ pub use timestamp::Timestamp;
 pub use self::{
     cost::Cost,
     layer::{
-        LocalRateLimit, LocalRateLimitLayer, Options, RateLimit, RateLimitLayer, ResponseFuture,
-        SettledAtEnd,
+        LocalRateLimit, LocalRateLimitLayer, RateLimit, RateLimitLayer, ResponseFuture, options,
     },
     response::body_end::End,
     store_error::OnStoreError,

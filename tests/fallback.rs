@@ -13,9 +13,10 @@ use std::{
 
 use http::{Request, Response};
 use tollgate::{
-    Decision, Hold, Options, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
+    Decision, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, TokenBucket},
     key::{Global, Header},
+    options::WithFallback,
     response::{AsError, Refused},
     store::LocalStore,
 };
@@ -33,7 +34,7 @@ fn small(units: u64) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named("small")
 }
 
-type Numbers<S, E> = RateLimitLayer<FixedWindow, Flapping<S>, Global, Options<u32, AsError, (), E>>;
+type Numbers<S, E> = RateLimitLayer<FixedWindow, Flapping<S>, Global, AsError, WithFallback<E>>;
 
 fn numbers<S, E>(units: u64, store: &Flapping<S>, on_store_error: E) -> Numbers<S, E>
 where

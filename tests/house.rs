@@ -69,7 +69,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("siphasher", "key/percentile.rs policy.rs"),
     (
         "tokio",
-        "layer/options.rs layer/waiting.rs limiter/until_ready.rs limiter/waiting_lines.rs store/redis/",
+        "layer/mod.rs layer/waiting.rs limiter/until_ready.rs limiter/waiting_lines.rs store/redis/",
     ),
     ("tonic", "key/ response/"),
     ("tower_layer", "layer/"),
@@ -389,7 +389,7 @@ fn what_breaks_a_rule_is_found_and_what_is_allowed_is_not() {
         "use crate::store::LocalStore;",
         "use crate::{clock::Timestamp, store};",
         "use crate::{\n    clock::{A, B},\n    store::{LocalStore, Store},\n};",
-        "fn f() -> crate::layer::Options { loop {} }",
+        "fn f() -> crate::layer::RateLimit { loop {} }",
         "use super::store::LocalStore;",
         "use crate::RateLimiter;",
         "#[cfg(test)]\nmod tests {\n    f();\n}\nuse crate::store::LocalStore;",

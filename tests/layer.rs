@@ -13,7 +13,7 @@ use std::{
 };
 
 use tollgate::{
-    LocalRateLimit, LocalRateLimitLayer, OnStoreError, Options, Quota, RateLimitLayer, RateLimiter,
+    LocalRateLimit, LocalRateLimitLayer, OnStoreError, Quota, RateLimitLayer, RateLimiter,
     StoreError, StoreErrorKind, Timestamp,
     algorithm::{FixedWindow, Gcra},
     clock::ManualClock,
@@ -26,7 +26,7 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 use crate::stores::over_every_store;
 use crate::support::{Echo, Remote, broken, by_hand};
 
-type NumberLayer<A, S> = RateLimitLayer<A, S, Global, Options<u32, AsError>>;
+type NumberLayer<A, S> = RateLimitLayer<A, S, Global, AsError>;
 
 fn numbers<A, S>(algorithm: A, store: S) -> NumberLayer<A, S> {
     RateLimitLayer::new(algorithm, store, Global).respond_with(AsError)
@@ -235,10 +235,9 @@ fn public_types_can_be_written_down_and_are_send_sync_and_clone() {
     fn check<T: Send + Sync + Clone>(_: &T) {}
     fn check_future<T: Send>(_: T) {}
     let gcra = Gcra::new(Quota::per_second(5));
-    let layer: LocalRateLimitLayer<Gcra, (), Global, Options<u32, AsError>> =
+    let layer: LocalRateLimitLayer<Gcra, (), Global, AsError> =
         RateLimitLayer::new(gcra, LocalStore::new(), Global).respond_with(AsError);
-    let mut service: LocalRateLimit<Echo, Gcra, (), Global, Options<u32, AsError>> =
-        layer.layer(Echo::default());
+    let mut service: LocalRateLimit<Echo, Gcra, (), Global, AsError> = layer.layer(Echo::default());
     check(&layer);
     check(&service);
     check(layer.limiter());

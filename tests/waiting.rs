@@ -4,7 +4,7 @@ use std::{convert::Infallible, future::Future, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 use tollgate::{
-    Options, RateLimitLayer,
+    RateLimitLayer,
     key::{KeyExtractor, from_fn},
     response::{AsError, Refused},
 };
@@ -17,12 +17,8 @@ use crate::tokio_time::{is_due, millis, store, ten_a_second};
 fn hundreds<A, S>(
     algorithm: A,
     store: S,
-) -> RateLimitLayer<
-    A,
-    S,
-    impl KeyExtractor<u32, Key = u32, Rejection = Infallible> + Clone,
-    Options<u32, AsError>,
-> {
+) -> RateLimitLayer<A, S, impl KeyExtractor<u32, Key = u32, Rejection = Infallible> + Clone, AsError>
+{
     let key = from_fn(|number: &u32| Ok::<_, Infallible>(Some(number / 100)));
     RateLimitLayer::new(algorithm, store, key).respond_with(AsError)
 }

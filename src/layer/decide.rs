@@ -7,39 +7,33 @@ use tower_service::Service;
 use crate::{
     algorithm::{Ending, Limit},
     choice::Choose,
-    cost::Cost,
     decision::Decision,
     error::StoreErrorKind,
     hold::{EndsWhen, Hold},
     key::{Key, Rejection},
     keyed::KeysFor,
-    observe::{Event, EventKey, Observe, Outcome},
+    observe::{Event, EventKey, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
     store::{Answer, Ask, Change, Store, Verdict},
     store_error::OnStoreError,
 };
 
 use super::{
-    Enforce, Exempt, Fallback, Options, RateLimitLayer, ResponseFuture, Settle,
+    RateLimitLayer, ResponseFuture,
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
+    options::Options,
     waiting::Wait,
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
 
-impl<Svc, Req, A, S, F, C, R, X, E, Z, N, W> LayerFor<Svc, Req>
-    for RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>>
+impl<Svc, Req, A, S, F, R, O> LayerFor<Svc, Req> for RateLimitLayer<A, S, F, R, O>
 where
     Svc: Service<Req> + Clone,
     A: Choose<Req>,
     F: KeysFor<<A::Limit as Limit>::Keys, Req>,
     S: Store<A::Limit, F::Key>,
-    C: Cost<Req>,
     R: Respond<Req, Svc::Response, Svc::Error>,
-    X: Exempt<Req>,
-    E: Fallback<Req, F::Key>,
-    Z: Settle<Svc::Response>,
-    N: Enforce<Req, F::Key>,
-    W: Observe<F::Key>,
+    O: Options<Req, Svc::Response, F::Key>,
 {
     type Query = StoreQuery<A::Choice, F::Key>;
     type Stored = <A::Limit as Limit>::Snapshot;
@@ -55,19 +49,19 @@ where
         // memory and read again five times. It gives a fifth of a layer without fields (bench
         // `layer`, "off").
         let options = &self.options;
-        if options.exempt.is_exempt(&request) {
-            options.observe.observe(&Event::uncounted(Outcome::Exempt));
+        if options.is_exempt(&request) {
+            options.observe(&Event::uncounted(Outcome::Exempt));
             return ResponseFuture::plain(inner.call(request));
         }
         let key = match self.key.find(&request) {
             Ok(Some(key)) => key,
             Ok(None) => {
-                options.observe.observe(&Event::uncounted(Outcome::NoKey));
+                options.observe(&Event::uncounted(Outcome::NoKey));
                 return ResponseFuture::plain(inner.call(request));
             }
             Err(rejection) => {
                 return proceed(self, inner, request, |request| {
-                    let refuses = options.enforce.is_enforced(request, None);
+                    let refuses = options.is_enforced(request, None);
                     let rejection = rejection.into_response();
                     let refusal = Refusal::new(Reason::Rejected(&rejection));
                     let event = Event::uncounted(Outcome::Rejected);
@@ -77,29 +71,30 @@ where
         };
         let query = StoreQuery {
             choice: self.limiter.algorithm().choose(&request),
-            is_enforced: options.enforce.is_enforced(&request, Some(&key)),
-            cost: self.key.cost(&key, options.cost.cost(&request)),
+            is_enforced: options.is_enforced(&request, Some(&key)),
+            cost: self.key.cost(&key, options.cost(&request)),
             key,
-            started: options.observe.times_store().then(Instant::now),
+            started: options.times_store().then(Instant::now),
         };
         let limit = self.limiter.algorithm().limit(&query.choice);
         let ask = Ask::Charge(query.cost);
         match self.limiter.store().decide(limit, &query.key, ask) {
             Answer::Now(Ok(verdict))
                 if verdict.admitted
-                    && !E::MIRRORS_CHARGES
-                    && !options.exposes_decision
+                    && !self.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
+                options.mirror_charge(&request, &query.key, query.cost);
                 // An `Admitted` that is dropped at once would be copied first: a tenth of what a
                 // layer without fields adds (bench `middleware`).
                 if !holds::<A::Limit>()
-                    && options.observe.is_silent()
-                    && !(options.respond.annotates() && query.is_enforced)
+                    && options.is_silent()
+                    && !(self.respond.annotates() && query.is_enforced)
                 {
                     return ResponseFuture::plain(inner.call(request));
                 }
-                let admitted = self.admitted(query, Ok(verdict.snapshot), false);
+                let admitted =
+                    self.admitted::<Req, Svc::Response, _>(query, Ok(verdict.snapshot), false);
                 ResponseFuture::admitted(self, inner, request, admitted)
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
@@ -120,13 +115,12 @@ where
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&query.choice);
-        let fallback = &self.options.on_store_error;
         let (snapshot, delay) = match verdict {
             Ok(Verdict {
                 admitted: true,
                 snapshot,
             }) => {
-                fallback.mirror_charge(request, &query.key, query.cost);
+                self.options.mirror_charge(request, &query.key, query.cost);
                 let delay = limit.delay_of(&snapshot);
                 (Ok(snapshot), delay)
             }
@@ -145,9 +139,9 @@ where
             }
             Err(error) => {
                 let instead = match error.kind() {
-                    StoreErrorKind::Unavailable => {
-                        fallback.decide_instead(&error, request, &query.key, query.cost)
-                    }
+                    StoreErrorKind::Unavailable => self
+                        .options
+                        .decide_instead(&error, request, &query.key, query.cost),
                     _ => Err(OnStoreError::Refuse),
                 };
                 match instead {
@@ -168,20 +162,20 @@ where
             }
         };
         if delay.is_zero() || !query.is_enforced {
-            return Next::Admitted(self.admitted(query, snapshot, false));
+            return Next::Admitted(self.admitted::<Req, Svc::Response, _>(query, snapshot, false));
         }
-        let Ok(permit) = Arc::clone(&self.options.max_waiting).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.max_waiting).try_acquire_owned() else {
             // The maximum of requests is waiting.
             LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
             let decision = decision_of(limit, &snapshot).refused_for_its_delay();
             return Next::answered(self.refuse(request, &query, decision));
         };
-        self.observe_admitted(&query, &snapshot);
+        self.observe_admitted::<Req, Svc::Response, _>(&query, &snapshot);
         Next::Queued((query, snapshot), delay, permit)
     }
 
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
-        self.admitted(query, snapshot, true)
+        self.admitted::<Req, Svc::Response, _>(query, snapshot, true)
     }
 
     /// If the algorithm can. A turn from the limiter in the store's place is lost.
@@ -195,29 +189,29 @@ where
     }
 
     fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted) {
-        if self.options.exposes_decision {
+        if self.exposes_decision {
             let limit = self.limiter.algorithm().limit(&admitted.choice);
             let decision = decision_of(limit, &admitted.snapshot);
-            self.options.respond.expose(request, decision);
+            self.respond.expose(request, decision);
         }
     }
 
     #[inline]
     fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
-        let is_annotated = self.options.respond.annotates() && admitted.is_enforced;
+        let is_annotated = self.respond.annotates() && admitted.is_enforced;
         if !holds::<A::Limit>() {
             return is_annotated;
         }
-        if let (Some(end), Some(spent)) = (&mut admitted.hold, self.options.settle.spent_at_end()) {
-            end.settle_by(spent);
+        if let Some(end) = &mut admitted.hold {
+            self.options.settle_at_end(end);
         }
         let in_flight = <A::Limit as Limit>::IN_FLIGHT;
-        if (in_flight || !Z::BY_LAYER)
+        if (in_flight || !self.options.settles())
             && let Some(end) = &admitted.hold
         {
-            self.options.respond.hand_over(request, end.hold().clone());
+            self.respond.hand_over(request, end.hold().clone());
         }
-        if !in_flight && !Z::BY_LAYER {
+        if !in_flight && !self.options.settles() {
             // It is the request's alone.
             admitted.hold = None;
         }
@@ -234,16 +228,16 @@ where
         };
         let mut freed = 0;
         if let Some(end) = admitted.hold {
-            if let Some(spent) = self.options.settle.spent(response) {
+            if let Some(spent) = self.options.spent(response) {
                 freed = end.hold().held().saturating_sub(spent);
                 // Off the response's path: a store that hangs delays nothing.
                 drop(end.hold().settle(spent));
             }
-            if <A::Limit as Limit>::IN_FLIGHT || self.options.settle.spent_at_end().is_some() {
-                self.options.respond.keep_until_end(response, end);
+            if <A::Limit as Limit>::IN_FLIGHT || end.is_settled_at_end() {
+                self.respond.keep_until_end(response, end);
             }
         }
-        if self.options.respond.annotates() && admitted.is_enforced {
+        if self.respond.annotates() && admitted.is_enforced {
             let mut decision = decision_of(limit, &admitted.snapshot);
             if freed > 0 {
                 decision = decision.with_freed(freed);
@@ -251,7 +245,7 @@ where
             decision.resolve();
             // Callers do not see limits in shadow.
             if !decision.policies().is_empty() {
-                self.options.respond.annotate(&decision, response);
+                self.respond.annotate(&decision, response);
             }
         }
     }
@@ -274,20 +268,20 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
     ResponseFuture::next(layer, inner, request, next)
 }
 
-impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
+impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// Admits a request, which holds its cost if the limit is settled, or its place in flight;
     /// calls the observer, unless it is told.
     #[inline]
-    fn admitted<Req, K: Key>(
+    fn admitted<Req, Res, K: Key>(
         &self,
         query: StoreQuery<A::Choice, K>,
-        snapshot: SnapshotOf<A, Req>,
+        snapshot: Snapshot<<A::Limit as Limit>::Snapshot>,
         is_observed: bool,
     ) -> Admitted<A::Choice, <A::Limit as Limit>::Snapshot>
     where
         A: Choose<Req>,
         S: Store<A::Limit, K>,
-        W: Observe<K>,
+        O: Options<Req, Res, K>,
     {
         let hold = match &snapshot {
             Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
@@ -310,6 +304,31 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
         }
     }
 
+    /// Reports an admitted request.
+    #[inline]
+    fn observe_admitted<Req, Res, K>(
+        &self,
+        query: &StoreQuery<A::Choice, K>,
+        snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
+    ) where
+        A: Choose<Req>,
+        O: Options<Req, Res, K>,
+    {
+        if self.options.is_silent() {
+            return;
+        }
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        let outcome = match snapshot {
+            Ok(_) => Outcome::Admitted,
+            Err(_) => Outcome::Degraded,
+        };
+        self.options.observe(&Event {
+            decided: Some(&(limit, snapshot.as_ref().map_err(|decision| &**decision))),
+            passes: true,
+            ..query.event(outcome)
+        });
+    }
+
     /// Calls the observer; answers a request in the inner service's place, or lets it pass where
     /// the limit is not enforced.
     fn turn_away<Req, Res, Err, K>(
@@ -321,11 +340,11 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
     ) -> Option<Result<Res, R::Error>>
     where
         R: Respond<Req, Res, Err>,
-        W: Observe<K>,
+        O: Options<Req, Res, K>,
     {
         let passes = !refuses;
-        self.options.observe.observe(&Event { passes, ..event });
-        refuses.then(|| self.options.respond.answer(request, refusal))
+        self.options.observe(&Event { passes, ..event });
+        refuses.then(|| self.respond.answer(request, refusal))
     }
 
     /// Turns away a request that is over its limit.
@@ -339,7 +358,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
     where
         A: Choose<Req>,
         R: Respond<Req, Res, Err>,
-        W: Observe<K>,
+        O: Options<Req, Res, K>,
     {
         decision.resolve();
         let limit = self.limiter.algorithm().limit(&query.choice);
@@ -364,7 +383,7 @@ impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z
 
 /// What the store is asked: whether this cost fits, for this key, under the chosen limit.
 pub struct StoreQuery<Choice, Key> {
-    pub(super) choice: Choice,
+    choice: Choice,
     key: Key,
     cost: u32,
     is_enforced: bool,
@@ -375,7 +394,7 @@ pub struct StoreQuery<Choice, Key> {
 impl<Choice, K> StoreQuery<Choice, K> {
     /// The event of a request that the store was asked about.
     #[inline]
-    pub(super) fn event(&self, outcome: Outcome) -> Event<'_, K> {
+    fn event(&self, outcome: Outcome) -> Event<'_, K> {
         Event {
             cost: self.cost,
             key: Some(EventKey::OfRequest(&self.key)),
@@ -385,9 +404,6 @@ impl<Choice, K> StoreQuery<Choice, K> {
         }
     }
 }
-
-/// The snapshot of an admission, by the limit that was chosen.
-pub(super) type SnapshotOf<A, Req> = Snapshot<<<A as Choose<Req>>::Limit as Limit>::Snapshot>;
 
 /// A request that was admitted under the chosen limit.
 pub struct Admitted<Choice, Stored> {
@@ -405,7 +421,7 @@ const fn holds<L: Limit>() -> bool {
 
 /// The decision about an admitted request.
 #[inline]
-pub(super) fn decision_of<L: Limit>(limit: &L, snapshot: &Snapshot<L::Snapshot>) -> Decision {
+fn decision_of<L: Limit>(limit: &L, snapshot: &Snapshot<L::Snapshot>) -> Decision {
     match snapshot {
         Ok(stored) => limit.decision_of(stored),
         Err(decision) => Decision::clone(decision),

@@ -23,9 +23,6 @@ use crate::{
     note = "such a limiter has no observer of its own: the layer's observer sees its decisions"
 )]
 pub(crate) trait Fallback<Req, K> {
-    /// Whether it charges what the store admits, too.
-    const MIRRORS_CHARGES: bool = false;
-
     /// Charges a request that the store has admitted.
     #[inline]
     fn mirror_charge(&self, _request: &Req, _key: &K, _cost: u32) {}
@@ -58,8 +55,6 @@ where
     C: Choose<Req>,
     S: ImmediateStore<C::Limit, K>,
 {
-    const MIRRORS_CHARGES: bool = true;
-
     /// Charges only what fits: units that the store admits beyond the smaller limit must not lock
     /// anybody out when that limit decides.
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {

@@ -12,35 +12,28 @@
 //! | the response comes: its hold is settled, fields are added | `future`, `decide` |
 //! | the body ends: what it has spent is settled | `response/body_end` |
 //!
-//! The setters are here, in `enforce` and in `observe`, which calls the observer too; `options` has
-//! what they set, and a legend of the one-letter type parameters.
+//! The setters are in `setters`, what they set in `options`.
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tower_layer::Layer;
 
-use crate::{limiter::RateLimiter, response::body_end::End, store::LocalStore};
+use crate::{limiter::RateLimiter, response::Http, store::LocalStore};
 
-use self::{
-    fallback::Fallback,
-    layer_for::LayerFor,
-    options::{Enforce, Exempt, Settle},
-    waiting::max_waiting,
-};
+use self::{layer_for::LayerFor, waiting::max_waiting};
 
 mod decide;
-mod enforce;
 mod fallback;
 mod future;
 mod layer_for;
-mod observe;
-mod options;
+pub mod options;
 mod service;
+mod setters;
 mod waiting;
 mod warnings;
 
 pub use future::ResponseFuture;
-pub use options::{Options, SettledAtEnd};
 pub use service::{LocalRateLimit, RateLimit};
 
 /// Lets a request through to the inner service, or answers it with 429 (gRPC:
@@ -53,6 +46,11 @@ pub use service::{LocalRateLimit, RateLimit};
 ///
 /// Clones of a layer share its buckets. So two routes can share one quota with different costs:
 /// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
+///
+/// # Its type
+///
+/// It is a `RateLimitLayer<Algo, Store, KeyFn>` until more is set. What answers is the fourth
+/// parameter, and each other setter puts one of the [`options`](crate::options) around the fifth.
 ///
 /// # What it requires of the inner service
 ///
@@ -101,11 +99,15 @@ pub use service::{LocalRateLimit, RateLimit};
 /// assert_eq!(response.headers()["ratelimit"], r#""token-bucket-20-1s-b40";r=39;t=1"#);
 /// # });
 /// ```
+// Elsewhere in `layer` these parameters have one letter each: A, S, F, R (who answers) and O.
 #[derive(Debug, Clone)]
-pub struct RateLimitLayer<Algo, Store, KeyFn, Opts = Options> {
+pub struct RateLimitLayer<Algo, Store, KeyFn, Resp = Http, Opts = ()> {
     limiter: RateLimiter<Algo, Store>,
     key: KeyFn,
+    respond: Resp,
     options: Opts,
+    exposes_decision: bool,
+    max_waiting: Arc<Semaphore>,
 }
 
 /// A layer with a [`LocalStore`], whose type would name the algorithm twice.
@@ -122,8 +124,8 @@ pub struct RateLimitLayer<Algo, Store, KeyFn, Opts = Options> {
 /// }
 /// # let _ = limit();
 /// ```
-pub type LocalRateLimitLayer<Algo, Key, KeyFn, Opts = Options> =
-    RateLimitLayer<Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
+pub type LocalRateLimitLayer<Algo, Key, KeyFn, Resp = Http, Opts = ()> =
+    RateLimitLayer<Algo, LocalStore<Algo, Key>, KeyFn, Resp, Opts>;
 
 impl<A, S, F> RateLimitLayer<A, S, F> {
     /// Limits requests by this algorithm, with the counts in this store, for each key that this
@@ -132,12 +134,15 @@ impl<A, S, F> RateLimitLayer<A, S, F> {
         Self {
             limiter: RateLimiter::new(algorithm, store),
             key,
-            options: Options::default(),
+            respond: Http::default(),
+            options: (),
+            exposes_decision: false,
+            max_waiting: max_waiting(usize::MAX),
         }
     }
 }
 
-impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
+impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// The limiter that decides about this layer's requests, for work that is not a request: the
     /// same algorithm over the same store.
     ///
@@ -176,242 +181,12 @@ impl<A, S, F, O> RateLimitLayer<A, S, F, O> {
     }
 }
 
-#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
-    /// Charges each request this much: a number, a closure over the request, or a table by route.
-    ///
-    /// See [`Cost`](crate::Cost). A request of cost 0 is admitted and charged nothing. A closure
-    /// must name its argument's type: `|request: &Request| …`.
-    pub fn cost<C2>(self, cost: C2) -> RateLimitLayer<A, S, F, Options<C2, R, X, E, Z, N, W>> {
-        self.with(|(_, r, x, e, z, n, w)| (cost, r, x, e, z, n, w))
-    }
-
-    /// Sets the answer to refused requests, and the fields in the responses of admitted ones.
-    ///
-    /// See [`response`](crate::response): [`Http`](crate::response::Http) by default,
-    /// [`Grpc`](crate::response::Grpc), [`AsError`](crate::response::AsError), or your own.
-    pub fn respond_with<R2>(
-        self,
-        respond: R2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R2, X, E, Z, N, W>> {
-        self.with(|(c, _, x, e, z, n, w)| (c, respond, x, e, z, n, w))
-    }
-
-    /// Lets a request pass without a key, a count or a header if this closure returns `true`.
-    ///
-    /// For health checks, internal addresses, the operator's own keys. The closure must name its
-    /// argument's type: `|request: &Request| …`.
-    ///
-    /// # Example: the health check is never refused
-    ///
-    /// ```
-    /// use axum::extract::Request;
-    /// use tollgate::{Quota, RateLimitLayer};
-    /// use tollgate::{algorithm::FixedWindow, key::Global, store::LocalStore};
-    /// # use tower::{Layer, Service, ServiceExt};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let nothing = FixedWindow::new(Quota::per_day(0));
-    /// let limit = RateLimitLayer::new(nothing, LocalStore::new(), Global)
-    ///     .exempt(|request: &Request| request.uri().path() == "/health");
-    /// # let app = axum::Router::new()
-    /// #     .route("/{*path}", axum::routing::get(|| async {}))
-    /// #     .layer(limit);
-    /// # for (path, status) in [("/health", 200), ("/other", 429)] {
-    /// #     let request = Request::get(path).body(axum::body::Body::empty()).unwrap();
-    /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status);
-    /// # }
-    /// # });
-    /// ```
-    pub fn exempt<Request, X2>(
-        self,
-        exempt: X2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X2, E, Z, N, W>>
-    where
-        X2: Fn(&Request) -> bool,
-    {
-        self.with(|(c, r, _, e, z, n, w)| (c, r, exempt, e, z, n, w))
-    }
-
-    /// Sets what happens to a request while the store is
-    /// [unavailable](crate::StoreErrorKind::Unavailable). By default it is refused with 503 (gRPC:
-    /// `UNAVAILABLE`).
-    ///
-    /// - An [`OnStoreError`](crate::OnStoreError), or a closure `|error: &StoreError| …` that
-    ///   returns one. There is an example of each.
-    /// - A [`RateLimiter`] that counts in this process, for example over a [`LocalStore`]. Its
-    ///   limit decides, and the response has its fields. The decision says that it [is
-    ///   degraded](crate::Decision::is_degraded).
-    ///
-    /// Such a limiter can have any algorithm, tuple or plans, for the layer's own keys. It is also
-    /// charged what the store admits, as far as that fits. So a store that fails again and again
-    /// never grants a fresh burst, and nobody owes the limiter more than its limit.
-    ///
-    /// Its charges are final: it takes no [settled](crate::algorithm::Settled) and no
-    /// [in-flight](crate::algorithm::InFlight) algorithm, and a turn in its queue is not given
-    /// back. It has no [observer](RateLimiter::observe) of its own: the layer's observer sees its
-    /// decisions.
-    ///
-    /// **Bound**: in any span, the units that the layer's limit admits, plus those that the local
-    /// limit admits in each process that ran in the span, plus those that the store has lost, for
-    /// example because it came back empty. Nothing is copied back to the store.
-    pub fn on_store_error<E2>(
-        self,
-        on_store_error: E2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E2, Z, N, W>> {
-        self.with(|(c, r, x, _, z, n, w)| (c, r, x, on_store_error, z, n, w))
-    }
-
-    /// Settles a request by the head of its response: charges what the closure returns, and frees
-    /// the rest of the cost. For an algorithm that is [settled](crate::algorithm::Settled).
-    ///
-    /// The cost is held while the inner service works. The closure sees only responses: if the
-    /// inner service fails, or the caller hangs up, the whole cost is charged. The closure may
-    /// return more than was held. The rate-limit fields show what is left after it. Without this
-    /// setter a request carries its [`Hold`](crate::Hold) in its extensions, for the handler to
-    /// settle. The closure must name its argument's type.
-    ///
-    /// # Example: only wrong passwords count
-    ///
-    /// ```
-    /// use axum::{Router, http::StatusCode, response::Response, routing::post};
-    /// use tollgate::{Quota, RateLimitLayer};
-    /// use tollgate::{algorithm::SlidingLog, key::Global, store::LocalStore};
-    /// # use tower::ServiceExt;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let failures = SlidingLog::new(Quota::per_minute(1)).settled();
-    /// let limit = RateLimitLayer::new(failures, LocalStore::new(), Global)
-    ///     .settle(|response: &Response| u32::from(response.status() == 401));
-    /// let app: Router = Router::new()
-    ///     .route("/right", post(|| async {}))
-    ///     .route("/wrong", post(|| async { StatusCode::UNAUTHORIZED }))
-    ///     .layer(limit);
-    /// # for (path, status) in [("/right", 200), ("/right", 200), ("/wrong", 401), ("/right", 429)] {
-    /// #     let request = axum::http::Request::post(path).body(axum::body::Body::empty()).unwrap();
-    /// #     assert_eq!(app.clone().oneshot(request).await.unwrap().status(), status, "{path}");
-    /// # }
-    /// # });
-    /// ```
-    pub fn settle<Response, Z2>(
-        self,
-        spent: Z2,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, Z2, N, W>>
-    where
-        Z2: Fn(&Response) -> u32,
-    {
-        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, spent, n, w))
-    }
-
-    /// Settles a request when the body of its response has ended, or was dropped because the caller
-    /// hung up: by the bytes that were sent, the duration, or the trailers. For an algorithm that
-    /// is [settled](crate::algorithm::Settled).
-    ///
-    /// The cost is held until then. If the inner service fails, the closure is called too, and can
-    /// [ask](crate::End::service_failed) for that: a closure that counts bytes then charges
-    /// nothing. If the request is dropped before there is a response, the whole cost is charged.
-    /// The rate-limit fields show what was left while the cost was held.
-    ///
-    /// The type of the body stays as it is: axum's, tonic's and a boxed body are boxed once more,
-    /// and one that is whole in memory (`Full`, `String`) counts as sent when the response is
-    /// there. [`FromBytes::keeping`](crate::response::FromBytes::keeping) is for a body of your
-    /// own.
-    ///
-    /// # Example: a thousand KiB an hour
-    ///
-    /// ```
-    /// use axum::{Router, routing::get};
-    /// use tollgate::{End, Quota, RateLimitLayer};
-    /// use tollgate::{algorithm::TokenBucket, key::Global, store::LocalStore};
-    /// # use tower::ServiceExt;
-    /// # use http_body_util::BodyExt;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let kib = TokenBucket::new(Quota::per_hour(1_000)).settled();
-    /// let limit = RateLimitLayer::new(kib, LocalStore::new(), Global)
-    ///     .cost(100)
-    ///     .settle_at_end(|end: &End| end.kib());
-    /// let app: Router = Router::new()
-    ///     .route("/", get(|| async { vec![0; 300 * 1_024] }))
-    ///     .layer(limit);
-    /// # for (left, status) in [(900, 200), (600, 200), (300, 200), (0, 200), (0, 429)] {
-    /// #     let request = axum::http::Request::get("/").body(axum::body::Body::empty()).unwrap();
-    /// #     let response = app.clone().oneshot(request).await.unwrap();
-    /// #     assert_eq!(response.status(), status);
-    /// #     let field = response.headers()["ratelimit"].to_str().unwrap().to_owned();
-    /// #     assert!(field.contains(&format!(";r={left};")), "{field}");
-    /// #     response.into_body().collect().await.unwrap();
-    /// # }
-    /// # });
-    /// ```
-    pub fn settle_at_end(
-        self,
-        spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
-    ) -> RateLimitLayer<A, S, F, Options<C, R, X, E, SettledAtEnd, N, W>> {
-        self.with(|(c, r, x, e, _, n, w)| (c, r, x, e, SettledAtEnd(Arc::new(spent)), n, w))
-    }
-
-    /// Lets at most `requests` requests wait at the same time, of all keys together. One more is
-    /// refused with 429 (gRPC: `RESOURCE_EXHAUSTED`).
-    ///
-    /// Requests wait if the algorithm [delays](crate::Decision::delay) them, and each waiting
-    /// request takes memory. By default only the room of each key's queue bounds their number.
-    /// Clones of the layer share this maximum. Requests that wait for a remote store are not
-    /// counted: the store bounds them itself.
-    ///
-    /// The `Retry-After` of such a refusal is the time of the request's turn: a request that comes
-    /// then is admitted without waiting. The turn is [given
-    /// back](crate::algorithm::LeakyBucketQueue). In a tuple the other members stay charged, as
-    /// when a waiting request is dropped: they had admitted it.
-    ///
-    /// # Example: one waits, the next is refused
-    ///
-    /// ```
-    /// use std::{convert::Infallible, time::Duration};
-    /// use tollgate::{Quota, RateLimitLayer};
-    /// use tollgate::{algorithm::Gcra, key::from_fn, response::AsError, store::LocalStore};
-    /// use tower::{Layer, Service, service_fn};
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-    /// let gcra = Gcra::new(Quota::per_second(20)).burst(1);
-    /// let user = from_fn(|user: &&str| Ok::<_, Infallible>(Some(user.to_string())));
-    /// let limit = RateLimitLayer::new(
-    ///     gcra.wait_at_most(Duration::from_secs(5)),
-    ///     LocalStore::new(),
-    ///     user,
-    /// );
-    /// let limit = limit.respond_with(AsError).max_waiting(1);
-    /// let mut service = limit.layer(service_fn(async |user| Ok::<&str, Infallible>(user)));
-    ///
-    /// let at_once = [service.call("ann"), service.call("bob")];
-    /// let (waits, refused) = (service.call("ann"), service.call("bob"));
-    /// assert!(refused.await.is_err());
-    /// assert_eq!(waits.await.unwrap(), "ann");
-    /// # let _ = at_once;
-    /// # });
-    /// ```
-    #[must_use]
-    pub fn max_waiting(mut self, requests: usize) -> Self {
-        self.options.max_waiting = max_waiting(requests);
-        self
-    }
-
-    /// Puts the [`Decision`](crate::Decision) about an admitted request into its extensions, for
-    /// handlers and inner layers.
-    ///
-    /// It costs an allocation and about as much time as the decision itself, so it is only done
-    /// when asked for.
-    #[must_use]
-    pub fn expose_decision(mut self) -> Self {
-        self.options.exposes_decision = true;
-        self
-    }
-}
-
-impl<Svc: InnerService, A: Clone, S: Clone, F: Clone, O: Clone> Layer<Svc>
-    for RateLimitLayer<A, S, F, O>
+impl<Svc, A, S, F, R, O> Layer<Svc> for RateLimitLayer<A, S, F, R, O>
+where
+    Svc: InnerService,
+    Self: Clone,
 {
-    type Service = RateLimit<Svc, A, S, F, O>;
+    type Service = RateLimit<Svc, A, S, F, R, O>;
 
     fn layer(&self, inner: Svc) -> Self::Service {
         RateLimit::new(inner, self.clone())

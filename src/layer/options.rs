@@ -1,114 +1,338 @@
-//! The options of a layer.
+//! The options of a layer: its setters put one of these types around those before.
+//!
+//! `RateLimitLayer<A, S, F, Http, WithCost<RouteCosts>>` is a layer with [costs by
+//! route](crate::RouteCosts), and nothing else that was set. Of two that are set by the same
+//! setter, the last one counts: it stands outside.
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use crate::{
-    response::{Http, body_end::SpentAtEnd},
+    cost::Cost,
+    error::StoreError,
+    observe::{Event, Observe},
+    response::{BodyEnd, body_end::SpentAtEnd},
     store_error::OnStoreError,
 };
 
-use super::{RateLimitLayer, waiting::max_waiting};
+use super::fallback::{Fallback, Instead};
 
-/// The options of a layer; the layer's setters replace them.
-// Elsewhere in `layer` the parameters have one letter each: C, R, X, E, Z (how holds are settled),
-// N, W (who watches), in this order. A, S and F are the algorithm, the store and the key extractor.
-// A setter's new type ends in 2: `C2`.
+/// Charges each request what was given to [`cost`](crate::RateLimitLayer::cost).
 #[derive(Debug, Clone)]
-pub struct Options<
-    CostFn = u32,
-    Resp = Http,
-    ExemptFn = (),
-    OnError = OnStoreError,
-    SettleFn = (),
-    EnforceFn = bool,
-    Observer = (),
-> {
+pub struct WithCost<CostFn, Others = ()> {
     pub(super) cost: CostFn,
-    pub(super) respond: Resp,
+    pub(super) others: Others,
+}
+
+/// Lets requests pass that were [exempted](crate::RateLimitLayer::exempt).
+#[derive(Debug, Clone)]
+pub struct WithExemptions<ExemptFn, Others = ()> {
     pub(super) exempt: ExemptFn,
+    pub(super) others: Others,
+}
+
+/// Decides by what was given to [`on_store_error`](crate::RateLimitLayer::on_store_error) when the
+/// store is unavailable.
+#[derive(Debug, Clone)]
+pub struct WithFallback<OnError, Others = ()> {
     pub(super) on_store_error: OnError,
-    pub(super) exposes_decision: bool,
-    pub(super) max_waiting: Arc<Semaphore>,
-    pub(super) settle: SettleFn,
+    pub(super) others: Others,
+}
+
+/// Settles what a request holds by what was given to [`settle`](crate::RateLimitLayer::settle).
+#[derive(Debug, Clone)]
+pub struct WithSettlement<SpentFn, Others = ()> {
+    pub(super) spent: SpentFn,
+    pub(super) others: Others,
+}
+
+/// Settles what a request holds by what was given to
+/// [`settle_at_end`](crate::RateLimitLayer::settle_at_end).
+#[derive(Clone)]
+pub struct WithSettlementAtEnd<Others = ()> {
+    pub(super) spent: Arc<SpentAtEnd>,
+    pub(super) others: Others,
+}
+
+/// Enforces the limit where [`enforce`](crate::RateLimitLayer::enforce) says so.
+#[derive(Debug, Clone)]
+pub struct WithEnforcement<EnforceFn, Others = ()> {
     pub(super) enforce: EnforceFn,
-    pub(super) observe: Observer,
+    pub(super) others: Others,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cost: 1,
-            respond: Http::default(),
-            exempt: (),
-            on_store_error: OnStoreError::default(),
-            exposes_decision: false,
-            max_waiting: max_waiting(usize::MAX),
-            settle: (),
-            enforce: true,
-            observe: (),
-        }
-    }
+/// Reports each request to an [observer](crate::RateLimitLayer::observe).
+#[derive(Debug, Clone)]
+pub struct WithObserver<Observer, Others = ()> {
+    pub(super) observer: Observer,
+    pub(super) others: Others,
 }
 
-#[expect(clippy::type_complexity, reason = "each option has a type of its own")]
-impl<A, S, F, C, R, X, E, Z, N, W> RateLimitLayer<A, S, F, Options<C, R, X, E, Z, N, W>> {
-    /// The layer after a change of its options, which may change their types: `Options { cost, ..
-    /// }` could not.
-    pub(super) fn with<C2, R2, X2, E2, Z2, N2, W2>(
-        self,
-        change: impl FnOnce((C, R, X, E, Z, N, W)) -> (C2, R2, X2, E2, Z2, N2, W2),
-    ) -> RateLimitLayer<A, S, F, Options<C2, R2, X2, E2, Z2, N2, W2>> {
-        let before = self.options;
-        let (cost, respond, exempt, on_store_error, settle, enforce, observe) = change((
-            before.cost,
-            before.respond,
-            before.exempt,
-            before.on_store_error,
-            before.settle,
-            before.enforce,
-            before.observe,
-        ));
-        let options = Options {
-            cost,
-            respond,
-            exempt,
-            on_store_error,
-            exposes_decision: before.exposes_decision,
-            max_waiting: before.max_waiting,
-            settle,
-            enforce,
-            observe,
-        };
-        RateLimitLayer {
-            limiter: self.limiter,
-            key: self.key,
-            options,
-        }
-    }
-}
+/// What the setters of a layer have set. Each type answers for its own setter, and `others` for the
+/// rest.
+pub(crate) trait Options<Req, Res, K> {
+    type Others: Options<Req, Res, K>;
 
-/// Says which requests pass without a key, a count or a header.
-///
-/// A closure `|request: &Request| …` that returns a `bool` implements it.
-pub(crate) trait Exempt<Req> {
-    /// Whether the request passes without being counted.
-    fn is_exempt(&self, request: &Req) -> bool;
-}
+    fn others(&self) -> &Self::Others;
 
-/// Counts every request: the default.
-impl<Req> Exempt<Req> for () {
+    /// What a request is charged.
     #[inline]
-    fn is_exempt(&self, _request: &Req) -> bool {
-        false
+    fn cost(&self, request: &Req) -> u32 {
+        self.others().cost(request)
     }
-}
 
-impl<Req, F: Fn(&Req) -> bool> Exempt<Req> for F {
+    /// Whether a request passes without being counted.
     #[inline]
     fn is_exempt(&self, request: &Req) -> bool {
-        self(request)
+        self.others().is_exempt(request)
+    }
+
+    /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
+    #[inline]
+    fn is_enforced(&self, request: &Req, key: Option<&K>) -> bool {
+        self.others().is_enforced(request, key)
+    }
+
+    #[inline]
+    fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
+        self.others().mirror_charge(request, key, cost);
+    }
+
+    #[inline]
+    fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
+        self.others().decide_instead(error, request, key, cost)
+    }
+
+    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
+    #[inline]
+    fn settles(&self) -> bool {
+        self.others().settles()
+    }
+
+    /// How many units a response with this head has spent, if the head tells.
+    #[inline]
+    fn spent(&self, response: &Res) -> Option<u32> {
+        self.others().spent(response)
+    }
+
+    /// Lets the end of the body say what was spent, if that is set.
+    #[inline]
+    fn settle_at_end(&self, end: &mut BodyEnd) {
+        self.others().settle_at_end(end);
+    }
+
+    #[inline]
+    fn is_silent(&self) -> bool {
+        self.others().is_silent()
+    }
+
+    #[inline]
+    fn times_store(&self) -> bool {
+        self.others().times_store()
+    }
+
+    #[inline]
+    fn observe(&self, event: &Event<'_, K>) {
+        self.others().observe(event);
+    }
+}
+
+/// The defaults.
+impl<Req, Res, K> Options<Req, Res, K> for () {
+    type Others = ();
+
+    fn others(&self) -> &Self {
+        self
+    }
+
+    #[inline]
+    fn cost(&self, _: &Req) -> u32 {
+        1
+    }
+
+    #[inline]
+    fn is_exempt(&self, _: &Req) -> bool {
+        false
+    }
+
+    #[inline]
+    fn is_enforced(&self, _: &Req, _: Option<&K>) -> bool {
+        true
+    }
+
+    #[inline]
+    fn mirror_charge(&self, _: &Req, _: &K, _: u32) {}
+
+    #[inline]
+    fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
+        Err(OnStoreError::Refuse)
+    }
+
+    #[inline]
+    fn settles(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn spent(&self, _: &Res) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn settle_at_end(&self, _: &mut BodyEnd) {}
+
+    #[inline]
+    fn is_silent(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn times_store(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn observe(&self, _: &Event<'_, K>) {}
+}
+
+impl<Req, Res, K, C: Cost<Req>, O: Options<Req, Res, K>> Options<Req, Res, K> for WithCost<C, O> {
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn cost(&self, request: &Req) -> u32 {
+        self.cost.cost(request)
+    }
+}
+
+impl<Req, Res, K, X: Fn(&Req) -> bool, O: Options<Req, Res, K>> Options<Req, Res, K>
+    for WithExemptions<X, O>
+{
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn is_exempt(&self, request: &Req) -> bool {
+        (self.exempt)(request)
+    }
+}
+
+impl<Req, Res, K, N: Enforce<Req, K>, O: Options<Req, Res, K>> Options<Req, Res, K>
+    for WithEnforcement<N, O>
+{
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn is_enforced(&self, request: &Req, key: Option<&K>) -> bool {
+        self.enforce.is_enforced(request, key)
+    }
+}
+
+impl<Req, Res, K, E: Fallback<Req, K>, O: Options<Req, Res, K>> Options<Req, Res, K>
+    for WithFallback<E, O>
+{
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
+        self.on_store_error.mirror_charge(request, key, cost);
+    }
+
+    #[inline]
+    fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
+        self.on_store_error
+            .decide_instead(error, request, key, cost)
+    }
+}
+
+impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res, K>
+    for WithSettlement<Z, O>
+{
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn settles(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn spent(&self, response: &Res) -> Option<u32> {
+        Some((self.spent)(response))
+    }
+
+    #[inline]
+    fn settle_at_end(&self, _: &mut BodyEnd) {}
+}
+
+impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSettlementAtEnd<O> {
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn settles(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn spent(&self, _: &Res) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn settle_at_end(&self, end: &mut BodyEnd) {
+        end.settle_by(&self.spent);
+    }
+}
+
+impl<Req, Res, K, W: Observe<K>, O: Options<Req, Res, K>> Options<Req, Res, K>
+    for WithObserver<W, O>
+{
+    type Others = O;
+
+    #[inline]
+    fn others(&self) -> &O {
+        &self.others
+    }
+
+    #[inline]
+    fn is_silent(&self) -> bool {
+        self.observer.is_silent()
+    }
+
+    #[inline]
+    fn times_store(&self) -> bool {
+        self.observer.times_store()
+    }
+
+    #[inline]
+    fn observe(&self, event: &Event<'_, K>) {
+        self.observer.observe(event);
     }
 }
 
@@ -137,42 +361,5 @@ impl<Req, Key, F: Fn(&Req, Option<&Key>) -> bool> Enforce<Req, Key> for F {
     #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&Key>) -> bool {
         self(request, key)
-    }
-}
-
-/// Says who settles what a request holds, and with what.
-pub(crate) trait Settle<Res> {
-    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
-    const BY_LAYER: bool = true;
-
-    /// How many units a response with this head has spent, if the head tells.
-    fn spent(&self, _response: &Res) -> Option<u32> {
-        None
-    }
-
-    /// What tells it when the body has ended.
-    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
-        None
-    }
-}
-
-/// A request carries its [`Hold`](crate::Hold) itself: the default.
-impl<Res> Settle<Res> for () {
-    const BY_LAYER: bool = false;
-}
-
-impl<Res, F: Fn(&Res) -> u32> Settle<Res> for F {
-    fn spent(&self, response: &Res) -> Option<u32> {
-        Some(self(response))
-    }
-}
-
-/// A request is settled when the body of its response has ended.
-#[derive(Clone)]
-pub struct SettledAtEnd(pub(super) Arc<SpentAtEnd>);
-
-impl<Res> Settle<Res> for SettledAtEnd {
-    fn spent_at_end(&self) -> Option<&Arc<SpentAtEnd>> {
-        Some(&self.0)
     }
 }

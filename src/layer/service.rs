@@ -8,9 +8,9 @@ use std::{
 
 use tower_service::Service;
 
-use crate::store::LocalStore;
+use crate::{response::Http, store::LocalStore};
 
-use super::{InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture};
+use super::{InnerService, LayerFor, RateLimitLayer, ResponseFuture};
 
 /// Lets a request through to the inner service, or answers it in its place; made by a
 /// [`RateLimitLayer`](crate::RateLimitLayer).
@@ -28,23 +28,23 @@ use super::{InnerService, LayerFor, Options, RateLimitLayer, ResponseFuture};
 /// bounds were not satisfied". Write `tower::ServiceExt::oneshot(service, request)` instead, and it
 /// says which.
 #[derive(Clone)]
-pub struct RateLimit<Svc, Algo, Store, KeyFn, Opts = Options> {
+pub struct RateLimit<Svc, Algo, Store, KeyFn, Resp = Http, Opts = ()> {
     inner: Svc,
-    layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Opts>>,
+    layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Resp, Opts>>,
 }
 
 /// A service with a [`LocalStore`], whose type would name the algorithm twice.
-pub type LocalRateLimit<Svc, Algo, Key, KeyFn, Opts = Options> =
-    RateLimit<Svc, Algo, LocalStore<Algo, Key>, KeyFn, Opts>;
+pub type LocalRateLimit<Svc, Algo, Key, KeyFn, Resp = Http, Opts = ()> =
+    RateLimit<Svc, Algo, LocalStore<Algo, Key>, KeyFn, Resp, Opts>;
 
-impl<Svc, A, S, F, O> RateLimit<Svc, A, S, F, O> {
-    pub(super) fn new(inner: Svc, layer: RateLimitLayer<A, S, F, O>) -> Self {
+impl<Svc, A, S, F, R, O> RateLimit<Svc, A, S, F, R, O> {
+    pub(super) fn new(inner: Svc, layer: RateLimitLayer<A, S, F, R, O>) -> Self {
         let layer = Arc::new(layer);
         Self { inner, layer }
     }
 }
 
-impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
+impl<Svc: fmt::Debug, A, S, F, R, O> fmt::Debug for RateLimit<Svc, A, S, F, R, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimit")
             .field("inner", &self.inner)
@@ -52,19 +52,19 @@ impl<Svc: fmt::Debug, A, S, F, O> fmt::Debug for RateLimit<Svc, A, S, F, O> {
     }
 }
 
-impl<Svc, Req, A, S, F, O> Service<Req> for RateLimit<Svc, A, S, F, O>
+impl<Svc, Req, A, S, F, R, O> Service<Req> for RateLimit<Svc, A, S, F, R, O>
 where
     Svc: Service<Req> + InnerService,
-    RateLimitLayer<A, S, F, O>: LayerFor<Svc, Req>,
+    RateLimitLayer<A, S, F, R, O>: LayerFor<Svc, Req>,
 {
     type Response = Svc::Response;
-    type Error = <RateLimitLayer<A, S, F, O> as LayerFor<Svc, Req>>::Error;
-    type Future = ResponseFuture<Svc, Req, RateLimitLayer<A, S, F, O>>;
+    type Error = <RateLimitLayer<A, S, F, R, O> as LayerFor<Svc, Req>>::Error;
+    type Future = ResponseFuture<Svc, Req, RateLimitLayer<A, S, F, R, O>>;
 
     #[inline]
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let ready = self.inner.poll_ready(cx);
-        ready.map_err(RateLimitLayer::<A, S, F, O>::inner_error)
+        ready.map_err(RateLimitLayer::<A, S, F, R, O>::inner_error)
     }
 
     #[inline]

@@ -144,6 +144,11 @@ impl BodyEnd {
         }));
     }
 
+    /// Whether a closure says what was spent.
+    pub(crate) fn is_settled_at_end(&self) -> bool {
+        self.settling.is_some()
+    }
+
     pub(crate) fn hold(&self) -> &Hold {
         &self.hold
     }

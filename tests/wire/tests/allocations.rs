@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::Full;
 use ready::ready;
 use tollgate::{
-    EachOf, Options, Quota, RateLimit, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimit, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
     choice::{Choose, Reloadable, by_request},
     clock::ManualClock,
@@ -46,7 +46,7 @@ fn off() -> Http {
     Http::new().fields(Fields::Off)
 }
 
-type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, Options<u32, R>>;
+type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, R>;
 
 fn limit<A: KeyLimit, F, R>(
     algorithm: A,
@@ -193,8 +193,7 @@ fn a_route_and_a_tuple_of_keys_are_found_without_an_allocation() {
 }
 
 type Hello = ServiceFn<fn(Request<()>) -> Answer>;
-type Limited<C, L, K, F> =
-    RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F, Options<u32, Http>>;
+type Limited<C, L, K, F> = RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F>;
 
 /// The same for a limit that is chosen, or that has several keys.
 fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize

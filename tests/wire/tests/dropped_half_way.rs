@@ -20,9 +20,11 @@ use tokio::{
     time::timeout,
 };
 use tollgate::{
-    End, Hold, LocalRateLimiter, Options, Quota, RateLimitLayer, RateLimiter,
+    End, Hold, LocalRateLimiter, Quota, RateLimitLayer, RateLimiter,
     algorithm::{Settled, SlidingLog},
     key::Global,
+    options::WithCost,
+    response::Http,
     store::LocalStore,
 };
 use tonic::{
@@ -47,7 +49,7 @@ fn rule() -> Rule {
 }
 
 type Limiter = LocalRateLimiter<Rule, ()>;
-type Limit = RateLimitLayer<Rule, LocalStore<Rule, ()>, Global, Options<u32>>;
+type Limit = RateLimitLayer<Rule, LocalStore<Rule, ()>, Global, Http, WithCost<u32>>;
 
 /// A limiter, with the layer that shares its buckets.
 fn limited() -> (Limiter, Limit) {

@@ -5,10 +5,12 @@ use axum::{Router, ServiceExt, extract::Request, handler::Handler, routing::get}
 use http::Method;
 use tokio::net::TcpListener;
 use tollgate::{
-    Options, Quota, RateLimitLayer, RouteCosts,
+    Quota, RateLimitLayer, RouteCosts,
     algorithm::FixedWindow,
     clock::ManualClock,
     key::{MatchedRoute, RouteKey},
+    options::WithCost,
+    response::Http,
     store::LocalStore,
 };
 use tower::Layer;
@@ -16,7 +18,7 @@ use tower::Layer;
 type Store = LocalStore<FixedWindow, RouteKey, ManualClock>;
 
 /// Forty units for each route, for ever, as time stands still; and what a request costs.
-fn limit() -> RateLimitLayer<FixedWindow, Store, MatchedRoute, Options<RouteCosts>> {
+fn limit() -> RateLimitLayer<FixedWindow, Store, MatchedRoute, Http, WithCost<RouteCosts>> {
     let forty = FixedWindow::new(Quota::per_day(40));
     RateLimitLayer::new(forty, crate::support::by_hand().1, MatchedRoute::new()).cost(
         RouteCosts::new(1)

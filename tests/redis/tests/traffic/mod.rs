@@ -22,9 +22,10 @@ use fred::{
 use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    OnStoreError, Options, Quota, RateLimit, RateLimitLayer, RateLimiter,
+    OnStoreError, Quota, RateLimit, RateLimitLayer, RateLimiter,
     algorithm::FixedWindow,
     key::{FromFn, from_fn},
+    options::WithFallback,
     response::Http,
     store::{RedisConnection, RedisStore},
 };
@@ -93,7 +94,7 @@ type KeyFn = FromFn<fn(&Request<u32>) -> Result<Option<u32>, Infallible>>;
 pub(crate) fn limited<E>(store: &RedisStore, on_error: E) -> Limited
 where
     E: Clone + Send + Sync + 'static,
-    RateLimit<Limited, FixedWindow, RedisStore, KeyFn, Options<u32, Http, (), E>>:
+    RateLimit<Limited, FixedWindow, RedisStore, KeyFn, Http, WithFallback<E>>:
         Service<Request<u32>, Response = Response<Bytes>, Error = Infallible, Future: Send>,
 {
     let key: KeyFn = from_fn(|request| Ok(Some(*request.body() % 24)));
