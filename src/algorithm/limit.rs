@@ -222,7 +222,7 @@ impl<A: Algorithm> Limit for A {
 
     #[inline]
     fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
-        Duration::from_micros(snapshot.delay_micros(self.policy().limit()))
+        snapshot.delay(self.policy().limit())
     }
 }
 
