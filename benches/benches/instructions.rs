@@ -50,12 +50,12 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
     ("check, string", "governor, string", None, 0.75),
     ("bare, string", "governor, string", None, 0.71),
     ("bare, refused", "governor, refused", None, 0.61),
-    ("layer", "tower_governor", Some("service"), 0.78),
+    ("layer", "tower_governor", Some("service"), 0.75),
     (
         "layer, fields",
         "tower_governor, headers",
         Some("service"),
-        0.67,
+        0.66,
     ),
     ("layer, counted", "tower_governor", Some("service"), 1.46),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
@@ -67,12 +67,12 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         Some("service"),
         0.93,
     ),
-    ("chosen", "tower_governor", Some("service"), 0.96),
+    ("chosen", "tower_governor", Some("service"), 0.93),
     (
         "chosen, fields",
         "tower_governor, headers",
         Some("service"),
-        0.74,
+        0.73,
     ),
 ];
 
