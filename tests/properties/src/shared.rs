@@ -47,10 +47,18 @@ impl dyn SharedLimiter + '_ {
 }
 
 /// A limit, a store and a key.
-pub(crate) struct Keyed<A> {
-    pub(crate) rule: A,
-    pub(crate) store: RedisStore,
-    pub(crate) key: String,
+struct Keyed<A> {
+    rule: A,
+    store: RedisStore,
+    key: String,
+}
+
+pub(crate) fn limiter<A: Scripted>(
+    rule: A,
+    store: RedisStore,
+    key: String,
+) -> Box<dyn SharedLimiter> {
+    Box::new(Keyed { rule, store, key })
 }
 
 impl<A: Scripted> Keyed<A> {

@@ -26,44 +26,47 @@ pub struct Subject {
     /// Its name in a failure.
     pub name: &'static str,
     /// The model of each member of a tuple, or its own.
-    pub models: Vec<Box<dyn Model>>,
+    pub models: Models,
     /// A state of the real algorithm that was never charged.
     pub bucket: Box<dyn Bucket>,
 }
 
 impl Subject {
     /// An algorithm, and the models of its members.
-    pub fn new<A>(name: &'static str, algorithm: A, models: impl Into<Vec<Box<dyn Model>>>) -> Self
-    where
-        A: Scripted,
-    {
-        Self::of(name, algorithm, models.into(), Some(local_limiter))
+    pub fn new(name: &'static str, rule: impl Scripted, models: impl Into<Models>) -> Self {
+        Self::of(name, rule, models.into(), Limiters::InMemory(local_limiter))
     }
 
-    /// The same, but of its bucket there is no limiter in memory: `check` does not compile with all
-    /// that can be decided.
-    pub fn without_limiter<A>(
+    /// The same, but there is no limiter of it.
+    pub fn without_limiter(
         name: &'static str,
-        algorithm: A,
-        models: impl Into<Vec<Box<dyn Model>>>,
-    ) -> Self
-    where
-        A: Scripted,
-    {
-        Self::of(name, algorithm, models.into(), None)
+        rule: impl Scripted,
+        models: impl Into<Models>,
+    ) -> Self {
+        Self::of(name, rule, models.into(), Limiters::None)
+    }
+
+    /// The same, but its limiters are in Redis.
+    pub fn over_redis(name: &'static str, rule: impl Scripted, models: impl Into<Models>) -> Self {
+        Self::of(
+            name,
+            rule,
+            models.into(),
+            Limiters::OverRedis(shared::limiter),
+        )
     }
 
     fn of<A: Scripted>(
         name: &'static str,
         algorithm: A,
-        models: Vec<Box<dyn Model>>,
-        limiter: Option<LocalLimiter<A>>,
+        models: Models,
+        limiters: Limiters<A>,
     ) -> Self {
         let state = algorithm.fresh(Timestamp::default());
         let bucket = Box::new(Pure {
             state,
             algorithm,
-            limiter,
+            limiters,
         });
         Self {
             name,
@@ -107,6 +110,9 @@ impl Subject {
         u64::try_from(limits.min().unwrap_or(0)).expect("a limit of 64 bits")
     }
 }
+
+/// The models of the members of a tuple, or that of an algorithm alone.
+pub type Models = Vec<Box<dyn Model>>;
 
 /// The instant so many microseconds after the epoch.
 pub fn instant(micros: i128) -> Timestamp {
@@ -155,11 +161,16 @@ impl dyn Bucket + '_ {
 struct Pure<A: KeyLimit> {
     algorithm: A,
     state: A::State,
-    limiter: Option<LocalLimiter<A>>,
+    limiters: Limiters<A>,
 }
 
-/// How a limiter in memory is made.
-type LocalLimiter<A> = fn(A, ManualClock) -> Box<dyn Limiter>;
+/// How a limiter is made. By a pointer: a limiter that nobody asks for takes long to compile.
+#[derive(Clone)]
+enum Limiters<A> {
+    None,
+    InMemory(fn(A, ManualClock) -> Box<dyn Limiter>),
+    OverRedis(fn(A, RedisStore, String) -> Box<dyn SharedLimiter>),
+}
 
 fn local_limiter<A: Scripted>(algorithm: A, clock: ManualClock) -> Box<dyn Limiter> {
     let store = LocalStore::builder().clock(clock).max_keys(16).build();
@@ -227,13 +238,17 @@ impl<A: Scripted> Bucket for Pure<A> {
     }
 
     fn limiter(&self, clock: ManualClock) -> Box<dyn Limiter> {
-        let make = self.limiter.expect("a subject with a limiter");
-        make(self.algorithm.clone(), clock)
+        match self.limiters {
+            Limiters::InMemory(make) => make(self.algorithm.clone(), clock),
+            _ => panic!("there is no limiter in memory"),
+        }
     }
 
     fn limiter_over(&self, store: RedisStore, key: String) -> Box<dyn SharedLimiter> {
-        let rule = self.algorithm.clone();
-        Box::new(shared::Keyed { rule, store, key })
+        match self.limiters {
+            Limiters::OverRedis(make) => make(self.algorithm.clone(), store, key),
+            _ => panic!("there is no limiter over Redis"),
+        }
     }
 
     fn policy_id(&self) -> PolicyId {

@@ -145,7 +145,7 @@ macro_rules! places {
                     let store = LocalStore::builder().clock(clock).max_keys(16).build();
                     Box::new(InMemory(RateLimiter::new(limits.clone(), store.clone()), store))
                 }),
-                fresh: vec![$(tollgate_properties::subject::Subject::new(name, $algorithm, []).bucket),+],
+                fresh: vec![$(tollgate_properties::subject::Subject::without_limiter(name, $algorithm, []).bucket),+],
             }
         }
     };

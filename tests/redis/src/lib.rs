@@ -29,7 +29,7 @@ pub use crate::{
     cluster::{Cluster, slot_of},
     fickle::Fickle,
     monitor::{Monitor, Told},
-    over_redis::redis_decides_as_the_rule,
+    over_redis::{every_algorithm, redis_decides_as_the_rule},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,

@@ -1,13 +1,28 @@
 //! One key over the server, whose decisions are the pure rule's.
 
 use proptest::test_runner::{TestCaseError, TestCaseResult};
-use tollgate::clock::ManualClock;
+use tollgate::{algorithm::Scripted, clock::ManualClock};
 use tollgate_properties::{
     alike::{Story, decides_as_the_rule},
-    subject::{Subject, instant},
+    conformance::{Make, every_algorithm_by},
+    numbers::Numbers,
+    subject::{Models, Subject, instant},
 };
 
 use crate::store::Redis;
+
+struct OverRedis;
+
+impl Make for OverRedis {
+    fn make(name: &'static str, rule: impl Scripted, models: impl Into<Models>) -> Subject {
+        Subject::over_redis(name, rule, models)
+    }
+}
+
+/// Every algorithm with these numbers, and a few tuples, in Redis.
+pub fn every_algorithm(numbers: &Numbers) -> Vec<Subject> {
+    every_algorithm_by::<OverRedis>(numbers)
+}
 
 /// Every decision of these plans in Redis, over one key, is that of the pure rule in every field.
 ///

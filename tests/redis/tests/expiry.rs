@@ -4,10 +4,8 @@
 use std::{thread, time::Duration};
 
 use tollgate::Decision;
-use tollgate_properties::{
-    conformance::every_algorithm, numbers::Numbers, shared::SharedLimiter, subject::Subject,
-};
-use tollgate_redis_tests::Redis;
+use tollgate_properties::{numbers::Numbers, shared::SharedLimiter, subject::Subject};
+use tollgate_redis_tests::{Redis, every_algorithm};
 
 const SECOND: u64 = 1_000_000;
 

@@ -64,13 +64,13 @@ fn logs(units: u64, period: u64) -> Vec<Subject> {
     );
     let cut = Quota::new(units, micros(1_024 * 4));
     vec![
-        Subject::new("log", SlidingLog::new(quota), [sliding_log(units, period)]),
-        Subject::new(
+        Subject::over_redis("log", SlidingLog::new(quota), [sliding_log(units, period)]),
+        Subject::over_redis(
             "many sub-counters",
             SlidingBuckets::new(cut, micros(4)),
             [sliding_buckets(units, 1_024 * 4, 4)],
         ),
-        Subject::new(
+        Subject::over_redis(
             "two logs",
             (SlidingLog::new(quota), SlidingLog::new(other)),
             [
@@ -91,7 +91,7 @@ fn thousands_of_admissions_at_instants_of_their_own_are_the_pure_rules() {
         )
     };
     let values = || (numbers(), long_history(300..2_000));
-    redis.for_all(36, values, |((units, period), history)| {
+    redis.for_all(16, values, |((units, period), history)| {
         logs(units, period).iter().try_for_each(|subject| {
             redis_decides_as_the_rule(&redis, from_ref(subject), &Story::of(&history))
         })

@@ -3,13 +3,12 @@
 use proptest::prelude::*;
 use tollgate_properties::{
     alike::Story,
-    conformance::every_algorithm,
     history::any_history_with_debits,
     numbers::{Numbers, numbers, of_one_shape, small},
 };
-use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
+use tollgate_redis_tests::{Redis, every_algorithm, redis_decides_as_the_rule};
 
-const HISTORIES: u32 = 480;
+const HISTORIES: u32 = 240;
 
 /// Two to four plans, most of them of one shape.
 fn plans() -> impl Strategy<Value = Vec<Numbers>> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fred::types::RespVersion;
 use tollgate::{Decision, clock::ManualClock, store::RedisStore};
-use tollgate_properties::{conformance::every_algorithm, numbers::Numbers, subject::instant};
-use tollgate_redis_tests::{Redis, connect};
+use tollgate_properties::{numbers::Numbers, subject::instant};
+use tollgate_redis_tests::{Redis, connect, every_algorithm};
 
 const SECOND: u64 = 1_000_000;
 

@@ -12,12 +12,11 @@ use tollgate::{
 };
 use tollgate_properties::{
     call::{Admission, Call, Ending},
-    conformance::every_algorithm,
     numbers::Numbers,
     shared::SharedLimiter,
     subject::{Subject, instant},
 };
-use tollgate_redis_tests::Redis;
+use tollgate_redis_tests::{Redis, every_algorithm};
 
 const NUMBERS: Numbers = Numbers {
     units: 50,
@@ -66,7 +65,7 @@ fn every_limit(numbers: &Numbers) -> Vec<Subject> {
             all.extend([$({
                 let settled = $algorithm::new(quota).named("held").settled();
                 let name = stringify!($algorithm);
-                Subject::without_limiter(name, settled.held_at_most(held_at_most), [])
+                Subject::over_redis(name, settled.held_at_most(held_at_most), [])
             }),+])
         };
     }

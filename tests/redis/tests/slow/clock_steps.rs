@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use tollgate::{Decision, Quota, RateLimiter, algorithm::TokenBucket, store::RedisStore};
 use tollgate_properties::{
-    conformance::every_algorithm,
     model::{Counts, Model},
     numbers::Numbers,
     shared::SharedLimiter,
     subject::Subject,
 };
-use tollgate_redis_tests::SteppedServer;
+use tollgate_redis_tests::{SteppedServer, every_algorithm};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;

@@ -2,10 +2,8 @@
 
 use std::slice::from_ref;
 
-use tollgate_properties::{
-    alike::Story, conformance::every_algorithm, history::any_history_with_debits, numbers::numbers,
-};
-use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
+use tollgate_properties::{alike::Story, history::any_history_with_debits, numbers::numbers};
+use tollgate_redis_tests::{Redis, every_algorithm, redis_decides_as_the_rule};
 
 /// With some twelve steps each, more than ten thousand steps of every algorithm.
 const HISTORIES: u32 = 1_200;

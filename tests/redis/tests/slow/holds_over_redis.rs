@@ -43,7 +43,7 @@ fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
             let ($quota, $burst, $precision) = (quota, numbers.burst, numbers.precision());
             vec![$({
                 let settled = $algorithm.named("n").settled().held_at_most(held);
-                Subject::without_limiter($name, settled, spans())
+                Subject::over_redis($name, settled, spans())
             }),+]
         }};
     }
@@ -63,14 +63,14 @@ fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
         .named("q");
     let triple = (log("n"), bucket("m"), queue);
     all.extend([
-        Subject::without_limiter("(bucket, interval)", (bucket("n"), gap), spans()),
-        Subject::without_limiter("(window, log)", (window("n"), log("m")), spans()),
-        Subject::without_limiter(
+        Subject::over_redis("(bucket, interval)", (bucket("n"), gap), spans()),
+        Subject::over_redis("(window, log)", (window("n"), log("m")), spans()),
+        Subject::over_redis(
             "(window, shadow)",
             (window("m"), bucket("n").shadow()),
             spans(),
         ),
-        Subject::without_limiter("(log, bucket, queue)", triple, spans()),
+        Subject::over_redis("(log, bucket, queue)", triple, spans()),
     ]);
     all
 }
@@ -155,11 +155,11 @@ fn capacities_near_the_end_of_exact_numbers_are_the_pure_rules() {
         let span = || [sliding_log(9, 40)];
         let bucket = |units| {
             let bucket = TokenBucket::new(day(units)).named("n").settled();
-            Subject::without_limiter("bucket", bucket, span())
+            Subject::over_redis("bucket", bucket, span())
         };
         let window = |units| {
             let window = FixedWindow::new(day(units)).named("n").settled();
-            Subject::without_limiter("window", window, span())
+            Subject::over_redis("window", window, span())
         };
         is_the_pure_rules(&redis, &[units, units - less].map(bucket), &happened)?;
         is_the_pure_rules(&redis, &[most - less, most].map(window), &happened)

@@ -95,16 +95,16 @@ fn redis_counts_what_is_in_flight_as_memory_does_in_every_field() {
         happened.0.steps.retain(|step| is_told(step.op));
         let alone = |n| {
             let named = places(n).named("places");
-            Subject::without_limiter("places", named, spans(n))
+            Subject::over_redis("places", named, spans(n))
         };
         is_the_pure_rules(&redis, &[alone(n), alone(m)], &happened)?;
         let quota = |units| Quota::new(units, Duration::from_secs(2));
         let bucket = TokenBucket::new(quota(6)).settled().held_at_most(LONG);
         let pair = (places(n), bucket);
-        let pair = Subject::without_limiter("(places, bucket)", pair, spans(n));
+        let pair = Subject::over_redis("(places, bucket)", pair, spans(n));
         is_the_pure_rules(&redis, &[pair], &happened)?;
         let log = SlidingLog::new(quota(4)).settled().held_at_most(LONG);
-        let pair = Subject::without_limiter("(log, places)", (log, places(n)), spans(n));
+        let pair = Subject::over_redis("(log, places)", (log, places(n)), spans(n));
         is_the_pure_rules(&redis, &[pair], &happened)
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fred::prelude::Config;
 use tokio::task::spawn_blocking;
 use tollgate::store::RedisStore;
-use tollgate_properties::{conformance::every_algorithm, numbers::Numbers};
-use tollgate_redis_tests::{Cluster, Redis, Worker, connect};
+use tollgate_properties::numbers::Numbers;
+use tollgate_redis_tests::{Cluster, Redis, Worker, connect, every_algorithm};
 
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 

@@ -32,7 +32,7 @@ fn buckets(units: u64) -> SlidingBuckets {
 
 /// The spans of these models are those of the histories.
 fn tuple<A: Scripted>(name: &'static str, rule: A) -> Subject {
-    Subject::new(name, rule, [sliding_log(5, 45), sliding_log(6, 46)])
+    Subject::over_redis(name, rule, [sliding_log(5, 45), sliding_log(6, 46)])
 }
 
 fn tuples() -> Vec<Subject> {
