@@ -14,19 +14,15 @@ use tollgate_properties::{
 };
 
 /// Every algorithm, and what holds units or places, or is in shadow.
+#[rustfmt::skip]
 fn every_limit(numbers: &Numbers) -> Vec<Subject> {
-    let Numbers {
-        units,
-        period,
-        burst,
-        ..
-    } = *numbers;
+    let (units, period) = (numbers.units, numbers.period);
     let (quota, held_at_most) = (numbers.quota(), numbers.interval());
-    let bucket = TokenBucket::new(quota).burst(burst);
+    let bucket = TokenBucket::new(quota).burst(numbers.burst);
     let settled = bucket.clone().settled().held_at_most(held_at_most);
     let window = FixedWindow::new(quota).settled().held_at_most(held_at_most);
     let log = SlidingLog::new(quota).settled().held_at_most(held_at_most);
-    let of_bucket = || [debt_bucket(units, period, burst)];
+    let of_bucket = || [debt_bucket(units, period, numbers.burst)];
     let of_window = || [fixed_window(units, period)];
     let of_log = || [sliding_log(units, period)];
     let mut all = every_algorithm(numbers);
@@ -35,16 +31,8 @@ fn every_limit(numbers: &Numbers) -> Vec<Subject> {
         Subject::without_limiter("settled fixed window", window.clone(), of_window()),
         Subject::without_limiter("settled sliding log", log.clone(), of_log()),
         Subject::without_limiter("shadow of a token bucket", bucket.shadow(), of_bucket()),
-        Subject::without_limiter(
-            "shadow of a settled token bucket",
-            settled.shadow(),
-            of_bucket(),
-        ),
-        Subject::without_limiter(
-            "shadow of a settled sliding log",
-            log.clone().shadow(),
-            of_log(),
-        ),
+        Subject::without_limiter("shadow of a settled token bucket", settled.shadow(), of_bucket()),
+        Subject::without_limiter("shadow of a settled sliding log", log.clone().shadow(), of_log()),
         Subject::without_limiter(
             "(settled sliding log, shadow of a settled fixed window)",
             (log, window.shadow()),

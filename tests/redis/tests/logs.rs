@@ -58,26 +58,16 @@ fn micros(micros: u64) -> Duration {
 
 /// Logs of many units in spans that hold most, some or few of the steps.
 fn logs(units: u64, period: u64) -> Vec<Subject> {
-    let (quota, other) = (
-        Quota::new(units, micros(period)),
-        Quota::new(units / 2 + 1, micros(period / 3 + 1)),
-    );
-    let cut = Quota::new(units, micros(1_024 * 4));
+    let log = |units, period| SlidingLog::new(Quota::new(units, micros(period)));
+    let (half, third) = (units / 2 + 1, period / 3 + 1);
+    let models = [sliding_log(units, period), sliding_log(half, third)];
+    let two = (log(units, period), log(half, third));
+    let buckets = SlidingBuckets::new(Quota::new(units, micros(1_024 * 4)), micros(4));
+    let cut = sliding_buckets(units, 1_024 * 4, 4);
     vec![
-        Subject::over_redis("log", SlidingLog::new(quota), [sliding_log(units, period)]),
-        Subject::over_redis(
-            "many sub-counters",
-            SlidingBuckets::new(cut, micros(4)),
-            [sliding_buckets(units, 1_024 * 4, 4)],
-        ),
-        Subject::over_redis(
-            "two logs",
-            (SlidingLog::new(quota), SlidingLog::new(other)),
-            [
-                sliding_log(units, period),
-                sliding_log(units / 2 + 1, period / 3 + 1),
-            ],
-        ),
+        Subject::over_redis("log", log(units, period), [sliding_log(units, period)]),
+        Subject::over_redis("many sub-counters", buckets, [cut]),
+        Subject::over_redis("two logs", two, models),
     ]
 }
 

@@ -31,12 +31,7 @@ fn micros(micros: u64) -> Duration {
 /// matters but the spans.
 fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
     let (quota, held) = (numbers.quota(), micros(at_most));
-    let spans = || {
-        [
-            sliding_log(numbers.units, at_most),
-            sliding_log(numbers.units, numbers.period),
-        ]
-    };
+    let spans = || [at_most, numbers.period].map(|span| sliding_log(numbers.units, span));
     macro_rules! each {
         (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
          $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {{
@@ -62,14 +57,11 @@ fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
         .queue()
         .named("q");
     let triple = (log("n"), bucket("m"), queue);
+    let shadow = (window("m"), bucket("n").shadow());
     all.extend([
         Subject::over_redis("(bucket, interval)", (bucket("n"), gap), spans()),
         Subject::over_redis("(window, log)", (window("n"), log("m")), spans()),
-        Subject::over_redis(
-            "(window, shadow)",
-            (window("m"), bucket("n").shadow()),
-            spans(),
-        ),
+        Subject::over_redis("(window, shadow)", shadow, spans()),
         Subject::over_redis("(log, bucket, queue)", triple, spans()),
     ]);
     all
