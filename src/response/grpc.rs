@@ -1,10 +1,12 @@
 //! The answer in gRPC's own form: a status in the header fields, and no body.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+#[cfg(feature = "tonic")]
+use tonic::{Code, Status, metadata::MetadataMap};
 
 use super::{
     BodyEnd, Reason, Refusal, Respond,
@@ -16,10 +18,6 @@ use super::{
     set_field::{ascii, set, set_if_absent},
 };
 use crate::{decision::Decision, hold::Hold};
-
-mod protobuf;
-#[cfg(feature = "tonic")]
-mod status;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
@@ -216,10 +214,10 @@ fn refusal_details(decision: &Decision, message: &str) -> Vec<u8> {
             };
             (policy.policy(), description, policy.limit())
         });
-    let retry_info = decision.retry_after().map(protobuf::retry_info);
-    let quota_failure = protobuf::quota_failure(violations);
+    let retry_info = decision.retry_after().map(retry_info);
+    let quota_failure = quota_failure(violations);
     let details: Vec<_> = retry_info.into_iter().chain([quota_failure]).collect();
-    protobuf::status(RESOURCE_EXHAUSTED, message, &details)
+    status_message(RESOURCE_EXHAUSTED, message, &details)
 }
 
 /// The wait in whole milliseconds, rounded up; negative means never (gRFC A6). `None` if the wait
@@ -265,5 +263,403 @@ impl fmt::Debug for Grpc {
     }
 }
 
+// A refusal as tonic's status: written by the user's closure, and for handlers and streams that
+// check limits themselves.
+
+#[cfg(feature = "tonic")]
+impl super::Http {
+    /// Lets a closure write the status of a gRPC call that is refused, whatever the reason; see
+    /// [`Grpc::render`].
+    #[must_use]
+    pub fn render_grpc(
+        mut self,
+        status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+    ) -> Self {
+        self.grpc = self.grpc.render(status_of);
+        self
+    }
+}
+
+#[cfg(feature = "tonic")]
+impl Grpc {
+    /// Lets a closure write the status of a call that is refused, whatever the reason: it is over
+    /// its limit, it has no key, or the store failed.
+    ///
+    /// If the call is over its limit, the rate-limit fields, `Retry-After` and
+    /// `grpc-retry-pushback-ms` are added to the metadata, unless the closure has set them. A
+    /// status of `OK` would end the call as if it had succeeded: the built-in status is sent
+    /// instead.
+    ///
+    /// # Example: a message of your own
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use bytes::Bytes;
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate::response::{Grpc, Reason, Refusal, Respond};
+    /// use tonic::{Code, Status};
+    ///
+    /// let respond = Grpc::new().render(|refusal| match refusal.status() {
+    ///     StatusCode::UNAUTHORIZED => Status::unauthenticated("ask sales for a key"),
+    ///     _ => Status::unavailable(refusal.message()),
+    /// });
+    ///
+    /// let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
+    /// let call = Request::post("/pkg.Service/Call").body(()).unwrap();
+    /// let refusal = Refusal::new(Reason::Rejected(&rejection));
+    /// let Ok::<Response<Bytes>, Infallible>(answer) = respond.answer(&call, refusal);
+    /// let status = Status::from_header_map(answer.headers()).unwrap();
+    /// assert_eq!(status.code(), Code::Unauthenticated);
+    /// assert_eq!(status.message(), "ask sales for a key");
+    /// ```
+    #[must_use]
+    pub fn render(
+        mut self,
+        status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+    ) -> Self {
+        self.render = Some(closure(status_of));
+        self
+    }
+
+    /// Ends a call or a stream with `RESOURCE_EXHAUSTED`, if the decision refuses: with the same
+    /// message, details and metadata that the layer sends.
+    ///
+    /// So a stream can charge for each of its messages, and a handler for costs that the layer
+    /// could not know. For a decision that admits, the status is `OK`, with the
+    /// [fields](Self::fields) as its metadata. Check [`is_admitted`](Decision::is_admitted) first:
+    /// an `Err` with `OK` ends a stream as if it were complete.
+    ///
+    /// # Example: a stream that is charged by the message
+    ///
+    /// ```
+    /// use tollgate::{LocalRateLimiter, Quota, RateLimiter};
+    /// use tollgate::{algorithm::TokenBucket, response::Grpc, store::LocalStore};
+    /// use tonic::{Code, Status};
+    ///
+    /// struct Prices {
+    ///     limit: LocalRateLimiter<TokenBucket, String>,
+    ///     refusal: Grpc,
+    /// }
+    ///
+    /// impl Prices {
+    ///     fn next_message(&self, caller: &str) -> Result<u64, Status> {
+    ///         let decision = self.limit.check(caller).now();
+    ///         match decision.is_admitted() {
+    ///             true => Ok(42),
+    ///             false => Err(self.refusal.status(&decision)),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let bucket = TokenBucket::new(Quota::per_minute(2));
+    /// let limit = RateLimiter::new(bucket, LocalStore::new());
+    /// let prices = Prices { limit, refusal: Grpc::new() };
+    /// assert_eq!(prices.next_message("bob").unwrap(), 42);
+    /// assert_eq!(prices.next_message("bob").unwrap(), 42);
+    /// let status = prices.next_message("bob").unwrap_err();
+    /// assert_eq!(status.code(), Code::ResourceExhausted);
+    /// assert!(status.metadata().contains_key("grpc-retry-pushback-ms"));
+    /// ```
+    pub fn status(&self, decision: &Decision) -> Status {
+        let mut fields = HeaderMap::new();
+        if decision.is_admitted() {
+            self.fields.add(decision, &mut fields);
+            return Status::with_metadata(Code::Ok, "", MetadataMap::from_headers(fields));
+        }
+        let refusal = Refusal::new(Reason::Limited(decision));
+        let answer: Response<Bytes> = self.response(GRPC, &refusal);
+        let mut fields = answer.into_parts().0.headers;
+        // The server sets it.
+        fields.remove(header::CONTENT_TYPE);
+        Status::from_header_map(&fields)
+            .unwrap_or_else(|| Status::resource_exhausted(refusal.message()))
+    }
+}
+
+/// Sends the closure's status. `OK` counts as none: it would end the call as if it had succeeded.
+#[cfg(feature = "tonic")]
+fn closure(
+    status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
+) -> Arc<RenderStatus> {
+    Arc::new(move |refusal| {
+        let status = status_of(refusal);
+        let mut headers = HeaderMap::new();
+        status.add_header(&mut headers).ok()?;
+        (status.code() != Code::Ok).then_some(headers)
+    })
+}
+
+// `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a
+// refusal needs. The field numbers are from `google/rpc/status.proto` and
+// `google/rpc/error_details.proto`.
+
+/// The longest `google.protobuf.Duration`: some ten thousand years.
+const MAX_DURATION: Duration = Duration::new(315_576_000_000, 999_999_999);
+
+/// `google.rpc.Status { code = 1, message = 2, details = 3 }`
+fn status_message(code: u16, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
+    let mut status = Vec::new();
+    integer(&mut status, 1, code.into());
+    bytes(&mut status, 2, text.as_bytes());
+    for detail in details {
+        bytes(&mut status, 3, detail);
+    }
+    status
+}
+
+/// `google.rpc.RetryInfo { retry_delay = 1 }` in a `google.protobuf.Any`.
+fn retry_info(delay: Duration) -> Vec<u8> {
+    let delay = delay.min(MAX_DURATION);
+    let mut duration = Vec::new();
+    integer(&mut duration, 1, delay.as_secs());
+    integer(&mut duration, 2, u64::from(delay.subsec_nanos()));
+    let mut retry_info = Vec::new();
+    bytes(&mut retry_info, 1, &duration);
+    any("type.googleapis.com/google.rpc.RetryInfo", &retry_info)
+}
+
+/// `google.rpc.QuotaFailure { violations = 1 }` in a `google.protobuf.Any`; of each violation the
+/// policy, a description and the limit.
+fn quota_failure<'a>(violations: impl Iterator<Item = (&'a str, &'a str, u64)>) -> Vec<u8> {
+    let mut quota_failure = Vec::new();
+    for (policy, description, limit) in violations {
+        let mut violation = Vec::new();
+        bytes(&mut violation, 1, policy.as_bytes()); // subject
+        bytes(&mut violation, 2, description.as_bytes());
+        bytes(&mut violation, 5, policy.as_bytes()); // quota_id
+        integer(&mut violation, 7, limit.min(i64::MAX.unsigned_abs())); // quota_value, an int64
+        bytes(&mut quota_failure, 1, &violation);
+    }
+    any(
+        "type.googleapis.com/google.rpc.QuotaFailure",
+        &quota_failure,
+    )
+}
+
+/// `google.protobuf.Any { type_url = 1, value = 2 }`
+fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
+    let mut any = Vec::new();
+    bytes(&mut any, 1, type_url.as_bytes());
+    bytes(&mut any, 2, value);
+    any
+}
+
+/// A field of wire type 0; 0 is left out, as in proto3.
+fn integer(message: &mut Vec<u8>, field: u8, value: u64) {
+    if value != 0 {
+        message.push(field << 3);
+        varint(message, value);
+    }
+}
+
+/// A field of wire type 2: a string, bytes or a message.
+fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
+    message.push(field << 3 | 2);
+    varint(message, value.len() as u64);
+    message.extend_from_slice(value);
+}
+
+fn varint(message: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        message.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    message.push(value as u8);
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod protobuf_tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_written_seven_bits_at_a_time_from_the_low_end() {
+        let written = |value| {
+            let mut message = Vec::new();
+            varint(&mut message, value);
+            message
+        };
+        assert_eq!(written(0), [0]);
+        assert_eq!(written(127), [0x7F]);
+        assert_eq!(written(128), [0x80, 0x01]);
+        assert_eq!(written(300), [0xAC, 0x02]);
+        let largest = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01];
+        assert_eq!(written(u64::MAX), largest);
+    }
+
+    #[test]
+    fn retry_info_is_these_bytes() {
+        let mut expected = b"\x0A\x28type.googleapis.com/google.rpc.RetryInfo".to_vec();
+        // RetryInfo of 9 bytes; retry_delay of 7; 1 second; 500_000_000 ns = 0x1DCD6500.
+        expected.extend([0x12, 0x0A, 0x0A, 0x08, 0x08, 0x01]);
+        expected.extend([0x10, 0x80, 0xCA, 0xB5, 0xEE, 0x01]);
+        assert_eq!(retry_info(Duration::from_millis(1_500)), expected);
+    }
+
+    #[test]
+    fn a_delay_of_nothing_is_still_a_delay() {
+        let mut expected = b"\x0A\x28type.googleapis.com/google.rpc.RetryInfo".to_vec();
+        expected.extend([0x12, 0x02, 0x0A, 0x00]);
+        assert_eq!(retry_info(Duration::ZERO), expected);
+    }
+
+    #[test]
+    fn a_delay_beyond_what_protobuf_knows_is_the_longest_it_knows() {
+        assert_eq!(retry_info(Duration::MAX), retry_info(MAX_DURATION));
+    }
+
+    #[test]
+    fn a_quota_failure_is_these_bytes() {
+        let violation = ("api", "no", 300);
+        let mut expected = b"\x0A\x2Btype.googleapis.com/google.rpc.QuotaFailure".to_vec();
+        // QuotaFailure of 19 bytes; one violation of 17.
+        expected.extend([0x12, 0x13, 0x0A, 0x11]);
+        expected.extend(b"\x0A\x03api\x12\x02no\x2A\x03api\x38\xAC\x02");
+        assert_eq!(quota_failure([violation].into_iter()), expected);
+    }
+
+    #[test]
+    fn a_status_holds_its_code_its_message_and_its_details() {
+        let written = status_message(8, "slow", &[vec![1, 2], vec![3]]);
+        assert_eq!(written, b"\x08\x08\x12\x04slow\x1A\x02\x01\x02\x1A\x01\x03");
+    }
+}
+
+#[cfg(all(test, feature = "tonic"))]
+mod status_tests {
+    use std::convert::Infallible;
+
+    use super::*;
+    use crate::{
+        algorithm::Judgement,
+        error::{StoreError, StoreErrorKind},
+        response::{
+            Http,
+            tests::{admitted, both, hopeless, refused_for},
+        },
+    };
+
+    /// The headers without those that only an HTTP response has.
+    fn without_the_head(mut headers: HeaderMap) -> HeaderMap {
+        headers.remove("content-type");
+        headers
+    }
+
+    #[test]
+    fn a_status_is_what_a_caller_reads_from_a_refusal_of_the_layer() {
+        let refused = Judgement::RefusedForMicros(9_000_000);
+        for fields in Fields::ALL {
+            let grpc = Grpc::new().fields(fields);
+            for decision in [
+                refused_for(Duration::from_micros(1_500_000)),
+                hopeless(),
+                both(Judgement::Admitted, refused),
+            ] {
+                let request = Request::post("/pkg.Service/Call").body(()).unwrap();
+                let Ok::<Response<Bytes>, Infallible>(response) =
+                    grpc.answer(&request, Refusal::new(Reason::Limited(&decision)));
+                let read = Status::from_header_map(response.headers()).unwrap();
+                let status = grpc.status(&decision);
+                assert_eq!(status.code(), Code::ResourceExhausted);
+                assert_eq!(status.message(), read.message());
+                assert_eq!(status.details(), read.details());
+                assert!(!status.details().is_empty());
+                assert_eq!(
+                    without_the_head(status.metadata().clone().into_headers()),
+                    without_the_head(read.metadata().clone().into_headers())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_admitted_decision_is_ok_and_tells_what_remains() {
+        let status = Grpc::new().status(&admitted());
+        assert_eq!((status.code(), status.message()), (Code::Ok, ""));
+        assert!(status.details().is_empty());
+        let told = status.metadata().get("ratelimit").unwrap();
+        assert_eq!(told, r#""api";r=39;t=1"#);
+        let off = Grpc::new().fields(Fields::Off).status(&admitted());
+        assert!(off.metadata().is_empty());
+    }
+
+    #[test]
+    fn a_status_of_ones_own_has_what_the_layer_adds_and_keeps_what_it_has() {
+        let own = |refusal: &Refusal<'_>| {
+            let mut status = Status::aborted(format!("no: {}", refusal.message()));
+            let pushback = "7".parse().unwrap();
+            status
+                .metadata_mut()
+                .insert("grpc-retry-pushback-ms", pushback);
+            status
+        };
+        let decision = refused_for(Duration::from_micros(1_500_000));
+        let call = Request::post("/").header("content-type", "application/grpc");
+        let call = call.body(()).unwrap();
+        let answers: [Result<Response<Bytes>, Infallible>; 2] = [
+            Grpc::new()
+                .render(own)
+                .answer(&call, Refusal::new(Reason::Limited(&decision))),
+            Http::new()
+                .render_grpc(own)
+                .answer(&call, Refusal::new(Reason::Limited(&decision))),
+        ];
+        for answer in answers {
+            let Ok(answer) = answer;
+            assert_eq!(answer.status(), 200);
+            assert_eq!(answer.headers()["grpc-status"], "10");
+            assert_eq!(answer.headers()["grpc-retry-pushback-ms"], "7");
+            assert_eq!(answer.headers()["retry-after"], "2");
+            assert_eq!(answer.headers()["ratelimit"], r#""api";r=0;t=2"#);
+            assert_eq!(answer.headers()["cache-control"], "no-store");
+            assert_eq!(answer.headers()["content-type"], "application/grpc");
+            assert_eq!(answer.extensions().get(), Some(&decision));
+        }
+        let status = Grpc::new().render(own).status(&decision);
+        assert_eq!(status.code(), Code::Aborted);
+        assert!(
+            status
+                .message()
+                .starts_with("no: The rate limit is exceeded.")
+        );
+        assert!(status.metadata().contains_key("ratelimit"));
+    }
+
+    #[test]
+    fn a_status_of_ones_own_that_says_ok_is_not_sent() {
+        let grpc = Grpc::new().render(|_| Status::new(Code::Ok, "done"));
+        let call = Request::post("/").body(()).unwrap();
+        let Ok::<Response<Bytes>, Infallible>(answer) =
+            grpc.answer(&call, Refusal::new(Reason::Limited(&hopeless())));
+        assert_eq!(answer.headers()["grpc-status"], "8");
+        assert_eq!(grpc.status(&hopeless()).code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn the_debug_form_says_whether_there_is_a_closure() {
+        let own = Http::new().render_grpc(|_| Status::aborted("no"));
+        assert!(format!("{own:?}").contains("has_closure: true"));
+        assert!(format!("{:?}", Http::new()).contains("has_closure: false"));
+    }
+
+    #[test]
+    fn each_reason_reaches_the_closure() {
+        let grpc = Grpc::new().render(|refusal| Status::aborted(refusal.message()));
+        let call = Request::post("/").body(()).unwrap();
+        let rejection = Response::builder().status(401).body(Bytes::new()).unwrap();
+        let down = StoreError::new(StoreErrorKind::Unavailable, "redis://s3cret");
+        let answers: [Result<Response<Bytes>, Infallible>; 2] = [
+            grpc.answer(&call, Refusal::new(Reason::Rejected(&rejection))),
+            grpc.answer(&call, Refusal::new(Reason::StoreFailed(down.kind()))),
+        ];
+        let messages = ["Unauthorized", "Rate limiting is temporarily unavailable."];
+        for (answer, message) in answers.into_iter().zip(messages) {
+            let Ok(answer) = answer;
+            let status = Status::from_header_map(answer.headers()).unwrap();
+            assert_eq!((status.code(), status.message()), (Code::Aborted, message));
+            assert!(!answer.headers().contains_key("ratelimit"));
+        }
+    }
+}
