@@ -45,13 +45,12 @@ trait Rule: Send + Sync {
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept;
     fn fresh(&self, at: Timestamp) -> Kept;
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
-    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp);
+    fn step(&self, state: &mut Kept, cost: u32, now: Timestamp) -> (bool, Kept);
     fn debit(&self, state: &mut Kept, units: u64, now: Timestamp);
     fn end(&self, state: &mut Kept, admission: &Kept, ending: Ending, now: Timestamp);
     fn refund(&self, state: &mut Kept, cost: u32, now: Timestamp);
     fn is_fresh(&self, state: &Kept, now: Timestamp) -> bool;
     fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept;
-    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept);
     fn describe(&self, snapshot: &Kept, output: &mut dyn FnMut(PolicyDecision));
     fn delay(&self, snapshot: &Kept) -> Duration;
 }
@@ -98,8 +97,9 @@ impl<A: KeyLimit> Rule for Of<A> {
         self.0.judge(own::<A::State>(state), cost, now)
     }
 
-    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
-        self.0.charge(own_mut::<A::State>(state), cost, now);
+    fn step(&self, state: &mut Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
+        let (admitted, snapshot) = self.0.step(own_mut::<A::State>(state), cost, now);
+        (admitted, Arc::new(snapshot))
     }
 
     fn debit(&self, state: &mut Kept, units: u64, now: Timestamp) {
@@ -122,11 +122,6 @@ impl<A: KeyLimit> Rule for Of<A> {
 
     fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept {
         Arc::new(self.0.snapshot(own::<A::State>(state), cost, admitted, now))
-    }
-
-    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
-        let (admitted, snapshot) = self.0.look(own::<A::State>(state), cost, now);
-        (admitted, Arc::new(snapshot))
     }
 
     fn describe(&self, snapshot: &Kept, output: &mut dyn FnMut(PolicyDecision)) {
@@ -170,8 +165,8 @@ impl KeyLimit for AnyRule {
         self.0.judge(state, cost, now)
     }
 
-    fn charge(&self, state: &mut Kept, cost: u32, now: Timestamp) {
-        self.0.charge(state, cost, now);
+    fn step(&self, state: &mut Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
+        self.0.step(state, cost, now)
     }
 
     fn debit(&self, state: &mut Kept, units: u64, now: Timestamp) {
@@ -192,10 +187,6 @@ impl KeyLimit for AnyRule {
 
     fn snapshot(&self, state: &Kept, cost: u32, admitted: bool, now: Timestamp) -> Kept {
         self.0.snapshot(state, cost, admitted, now)
-    }
-
-    fn look(&self, state: &Kept, cost: u32, now: Timestamp) -> (bool, Kept) {
-        self.0.look(state, cost, now)
     }
 
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept {

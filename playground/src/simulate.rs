@@ -8,6 +8,7 @@ use std::{
 use tollgate::{
     Decision, PolicyDecision, Timestamp,
     algorithm::{Ending, KeyLimit},
+    store::Ask,
 };
 
 /// A request; times are in microseconds since the Unix epoch.
@@ -142,11 +143,10 @@ impl<A: KeyLimit> Buckets<'_, A> {
     fn left(&mut self, bucket: u32, at: u64) -> u64 {
         self.end_all_until(at);
         let now = Timestamp::from_micros(at);
-        let (_, snapshot) = match self.states.get(&bucket) {
-            Some(state) => self.rule.look(state, 1, now),
-            None => self.rule.look(&self.rule.fresh(now), 1, now),
-        };
-        self.rule.decision_of(&snapshot).remaining()
+        let state = self.states.entry(bucket);
+        let state = state.or_insert_with(|| self.rule.fresh(now));
+        let seen = Ask::Look(1).decide(self.rule, state, now);
+        self.rule.decision_of(&seen.snapshot).remaining()
     }
 
     fn end_all_until(&mut self, now: u64) {

@@ -184,11 +184,15 @@ impl KeyLimit for InFlight {
     }
 
     /// Takes a place.
-    fn charge(&self, places: &mut Places, _cost: u32, now: Timestamp) {
-        if places.taken == 0 {
-            places.since_micros = now.as_micros().max(1);
+    fn step(&self, places: &mut Places, cost: u32, now: Timestamp) -> (bool, PlacesSnapshot) {
+        let admitted = self.judge(places, cost, now);
+        if admitted && cost > 0 {
+            if places.taken == 0 {
+                places.since_micros = now.as_micros().max(1);
+            }
+            places.taken += 1;
         }
-        places.taken += 1;
+        (admitted, self.snapshot(places, cost, admitted, now))
     }
 
     /// Changes nothing: a place is taken by a request.

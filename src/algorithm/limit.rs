@@ -85,10 +85,10 @@ pub trait Limit: Clone + Send + Sync + 'static {
 /// What decides about one key: an [`Algorithm`], one that is settled or in shadow, requests in
 /// flight, or a tuple of these.
 ///
-/// A [store](crate::store) keeps one state for each *(policy, key)*, and calls these methods in
-/// this order, with nothing in between: [`judge`](Self::judge), [`charge`](Self::charge) if
-/// admitted, [`snapshot`](Self::snapshot); [`Ask::decide`](crate::store::Ask::decide) and
-/// [`Change::apply`](crate::store::Change::apply) do. Implement [`Algorithm`], not this.
+/// A [store](crate::store) keeps one state for each *(policy, key)*, and decides by
+/// [`Ask::decide`](crate::store::Ask::decide): a charge is a [`step`](Self::step), a look a
+/// [`judge`](Self::judge) and a [`snapshot`](Self::snapshot). What changes a state otherwise is
+/// [`Change::apply`](crate::store::Change::apply). Implement [`Algorithm`], not this.
 pub trait KeyLimit: Limit<Keys = OneKey> {
     /// What is kept for each key.
     type State: Clone + Send + Sync + 'static;
@@ -98,13 +98,6 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
 
     /// Whether the cost is admitted. A cost of 0 always is.
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool;
-
-    /// Takes a cost of 1 or more that [`judge`](Self::judge) has admitted at this same instant:
-    /// charges it, as a [debit](Self::debit) would, or holds it.
-    #[inline]
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.debit(state, cost.into(), now);
-    }
 
     /// Charges units, at least one, whether they fit or not.
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
@@ -128,24 +121,9 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
         now: Timestamp,
     ) -> Self::Snapshot;
 
-    /// What would be decided about the cost, and the status of the bucket without its charge: a
-    /// [`step`](Self::step) that neither charges nor writes.
-    #[inline]
-    fn look(&self, state: &Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let admitted = self.judge(state, cost, now);
-        let refused_cost = if admitted { 0 } else { cost };
-        (admitted, self.snapshot(state, refused_cost, admitted, now))
-    }
-
-    /// A whole decision, as a store makes it: judges, charges if admitted, and takes the snapshot.
-    #[inline(always)]
-    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        let admitted = self.judge(state, cost, now);
-        if admitted && cost > 0 {
-            self.charge(state, cost, now);
-        }
-        (admitted, self.snapshot(state, cost, admitted, now))
-    }
+    /// A whole decision: [judges](Self::judge) the cost, charges or holds it if it is admitted, and
+    /// takes the [snapshot](Self::snapshot).
+    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot);
 
     /// Whether the state still has what this admission holds, units or a place.
     fn holds(&self, _state: &Self::State, _admission: &Self::Snapshot) -> bool {

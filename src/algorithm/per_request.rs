@@ -105,7 +105,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_micros(1_000_000);
 
     fn left<A: KeyLimit>(rule: &A, state: &A::State) -> u64 {
-        let snapshot = rule.look(state, 0, NOW).1;
+        let snapshot = rule.snapshot(state, 0, true, NOW);
         rule.decision_of(&snapshot).remaining()
     }
 

@@ -198,36 +198,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
         })
     }
 
-    /// Holds the cost.
-    #[inline]
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        let now = self.bring_up_to(state, now);
-        if state.held() == 0 {
-            // What nobody holds is as good as gone.
-            state.generations = Default::default();
-        }
-        let at_most = self.held_at_most_micros;
-        let [earlier, later] = &mut state.generations;
-        let at = max(now.as_micros(), later.start_micros);
-        if at + at_most >= later.ends_at_micros {
-            if earlier.amount > 0 && later.amount > 0 {
-                // Another limit of this name holds for longer: both generations still run.
-                later.ends_at_micros = at + at_most;
-            } else {
-                if later.amount > 0 {
-                    *earlier = *later;
-                }
-                *later = Generation {
-                    // No two generations of a state begin at the same instant.
-                    start_micros: max(at, later.start_micros + 1),
-                    ends_at_micros: at + 2 * at_most,
-                    amount: 0,
-                };
-            }
-        }
-        later.amount += self.rule.amount(cost.into());
-    }
-
     #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
         let now = self.bring_up_to(state, now);
@@ -239,7 +209,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
         self.spend_what_ended(state, state.time(now));
         let admitted = self.judge(state, cost, now);
         if admitted && cost > 0 {
-            self.charge(state, cost, now);
+            self.hold(state, cost, now);
         }
         (admitted, self.snapshot(state, cost, admitted, now))
     }
@@ -357,6 +327,36 @@ impl<A: Additive> Settled<A> {
         let mut spent = state.clone();
         self.spend_what_ended(&mut spent, now);
         look(&spent, now)
+    }
+
+    /// Holds a cost.
+    #[inline]
+    fn hold(&self, state: &mut SettledState<A::State>, cost: u32, now: Timestamp) {
+        let now = self.bring_up_to(state, now);
+        if state.held() == 0 {
+            // What nobody holds is as good as gone.
+            state.generations = Default::default();
+        }
+        let at_most = self.held_at_most_micros;
+        let [earlier, later] = &mut state.generations;
+        let at = max(now.as_micros(), later.start_micros);
+        if at + at_most >= later.ends_at_micros {
+            if earlier.amount > 0 && later.amount > 0 {
+                // Another limit of this name holds for longer: both generations still run.
+                later.ends_at_micros = at + at_most;
+            } else {
+                if later.amount > 0 {
+                    *earlier = *later;
+                }
+                *later = Generation {
+                    // No two generations of a state begin at the same instant.
+                    start_micros: max(at, later.start_micros + 1),
+                    ends_at_micros: at + 2 * at_most,
+                    amount: 0,
+                };
+            }
+        }
+        later.amount += self.rule.amount(cost.into());
     }
 
     /// All that is held, by this limit's numbers.

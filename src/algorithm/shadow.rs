@@ -29,7 +29,7 @@ use crate::{
 /// - **What it would do**: an [observer](crate::observe) sees it
 ///   ([`shadows_of`](Limit::shadows_of)); it is logged and counted as
 ///   `shadow_refused`.
-/// - **Memory**: that of the algorithm inside, and up to 8 bytes per key.
+/// - **Memory**: that of the algorithm inside.
 /// - **Over Redis** its state lies where that of the enforced limit would, so that it keeps its
 ///   count when it is enforced, and processes of both kinds count together.
 ///   [`InFlight`](super::InFlight) is rehearsed in memory only; over Redis it does not compile.
@@ -68,14 +68,6 @@ pub struct Shadow<A> {
     pub(crate) limit: A,
     /// Of a limit of [rules](crate::rules) the file says so; every other one is.
     pub(crate) in_shadow: bool,
-}
-
-/// The state of a limit in shadow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShadowState<S> {
-    pub(crate) state: S,
-    /// Whether it would have refused what was admitted last.
-    pub(crate) would_refuse: bool,
 }
 
 /// The status of a limit in shadow right after a decision.
@@ -121,108 +113,84 @@ impl<A: KeyLimit> Limit for Shadow<A> {
 }
 
 impl<A: KeyLimit> KeyLimit for Shadow<A> {
-    type State = ShadowState<A::State>;
+    type State = A::State;
 
     /// Every cost.
     #[inline]
-    fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.in_shadow || self.limit.judge(&state.state, cost, now)
+    fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
+        self.in_shadow || self.limit.judge(state, cost, now)
     }
 
-    /// Charges what the algorithm inside admits.
-    #[inline]
-    fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        state.would_refuse = self.in_shadow && !self.limit.judge(&state.state, cost, now);
-        if !state.would_refuse {
-            self.limit.charge(&mut state.state, cost, now);
-        }
+    fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
+        self.limit.debit(state, units, now);
     }
 
-    fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.limit.debit(&mut state.state, units, now);
-    }
-
-    fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
-        !admission.would_refuse && self.limit.holds(&state.state, &admission.snapshot)
+    fn holds(&self, state: &A::State, admission: &Self::Snapshot) -> bool {
+        !admission.would_refuse && self.limit.holds(state, &admission.snapshot)
     }
 
     /// An admission that would have been refused holds nothing, and is charged nothing now.
     fn end(
         &self,
-        state: &mut Self::State,
+        state: &mut A::State,
         admission: &Self::Snapshot,
         ending: Ending,
         now: Timestamp,
     ) {
         if !admission.would_refuse {
-            let admission = &admission.snapshot;
-            self.limit.end(&mut state.state, admission, ending, now);
+            self.limit.end(state, &admission.snapshot, ending, now);
         }
     }
 
-    fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.limit.refund(&mut state.state, cost, now);
+    fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {
+        self.limit.refund(state, cost, now);
     }
 
     #[inline]
-    fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
-        self.limit.is_fresh(&state.state, now)
+    fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
+        self.limit.is_fresh(state, now)
     }
 
     #[inline]
-    fn fresh(&self, at: Timestamp) -> Self::State {
-        ShadowState {
-            state: self.limit.fresh(at),
-            would_refuse: false,
-        }
+    fn fresh(&self, at: Timestamp) -> A::State {
+        self.limit.fresh(at)
     }
 
     #[inline]
-    fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
-        ShadowState {
-            state: self.limit.inherit(&shared.state, now),
-            would_refuse: false,
-        }
+    fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
+        self.limit.inherit(shared, now)
     }
 
-    /// A cost that was not charged counts as 0.
     #[inline]
     fn snapshot(
         &self,
-        state: &Self::State,
+        state: &A::State,
         cost: u32,
         admitted: bool,
         now: Timestamp,
     ) -> Self::Snapshot {
-        let would_refuse = admitted && cost > 0 && state.would_refuse;
-        let is_charged = admitted && !would_refuse;
-        let (cost, admitted) = match self.in_shadow {
-            true => (if is_charged { cost } else { 0 }, true),
-            false => (cost, admitted),
-        };
+        let would_refuse = false;
+        let snapshot = self.limit.snapshot(state, cost, admitted, now);
         ShadowSnapshot {
-            snapshot: self.limit.snapshot(&state.state, cost, admitted, now),
+            snapshot,
             would_refuse,
         }
     }
 
+    /// Charges what the algorithm inside admits. A cost that was not charged counts as 0.
     #[inline]
-    fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
-        if self.in_shadow {
-            if cost > 0 {
-                self.charge(state, cost, now);
-            }
-            return (true, self.snapshot(state, cost, true, now));
-        }
-        let (admitted, snapshot) = self.limit.step(&mut state.state, cost, now);
-        let would_refuse = false;
-        (
-            admitted,
-            ShadowSnapshot {
-                snapshot,
-                would_refuse,
-            },
-        )
+    fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
+        let (admitted, snapshot) = self.limit.step(state, cost, now);
+        let would_refuse = self.in_shadow && !admitted;
+        let snapshot = match would_refuse {
+            true => self.limit.snapshot(state, 0, true, now),
+            false => snapshot,
+        };
+        let snapshot = ShadowSnapshot {
+            snapshot,
+            would_refuse,
+        };
+        (admitted || self.in_shadow, snapshot)
     }
 }
 
@@ -246,15 +214,12 @@ impl<A: Scripted> Scripted for Shadow<A> {
         self.limit.holding(output);
     }
 
-    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
-        Some(ShadowState {
-            state: self.limit.state(at, numbers)?,
-            would_refuse: false,
-        })
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<A::State> {
+        self.limit.state(at, numbers)
     }
 
-    fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
-        self.limit.numbers(&state.state, at, output);
+    fn numbers(&self, state: &A::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
+        self.limit.numbers(state, at, output);
     }
 
     /// Whether it was charged, then the numbers of the algorithm.

@@ -46,11 +46,6 @@ macro_rules! tuple {
             }
 
             #[inline]
-            fn charge(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-                $(self.$index.charge(&mut state.$index, cost, now);)+
-            }
-
-            #[inline]
             fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
                 $(self.$index.debit(&mut state.$index, units, now);)+
             }
@@ -101,6 +96,19 @@ macro_rules! tuple {
                 (
                     $(member_snapshot(&self.$index, &state.$index, cost, admitted, now)),+
                 )
+            }
+
+            #[inline]
+            fn step(
+                &self,
+                state: &mut Self::State,
+                cost: u32,
+                now: Timestamp,
+            ) -> (bool, Self::Snapshot) {
+                match self.judge(state, cost, now) {
+                    true => (true, ($(self.$index.step(&mut state.$index, cost, now).1),+)),
+                    false => (false, self.snapshot(state, cost, false, now)),
+                }
             }
         }
 

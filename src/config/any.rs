@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    algorithm::{Algorithm, Policy, described::Described, every_rule, setters::Named},
+    algorithm::{Algorithm, described::Described, every_rule, setters::Named},
     error::ConfigError,
 };
 
@@ -59,6 +59,18 @@ macro_rules! any {
             };
         }
         pub(crate) use with_algorithm;
+
+        /// The same with a state of the algorithm: a store in memory has a table for each, so no
+        /// other one is there.
+        macro_rules! with_state {
+            ($any:expr, $state:expr, |$rule:ident, $kept:ident| $do:expr) => {
+                $crate::config::with_algorithm!($any, |$rule| match $state {
+                    Kept($kept) => $do,
+                    _ => unreachable!("a state of another algorithm"),
+                })
+            };
+        }
+        pub(crate) use with_state;
     };
 }
 
@@ -67,10 +79,6 @@ every_rule!(any);
 impl AnyAlgorithm {
     pub(crate) fn named(self, name: &str) -> Result<Self, ConfigError> {
         with_algorithm!(self, |rule| rule.try_named(name).map(Same))
-    }
-
-    pub(crate) fn policy(&self) -> &Policy {
-        with_algorithm!(self, |rule| rule.policy())
     }
 }
 

@@ -3,12 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::{
-        Ending, KeyLimit, Limit, Policy, PolicyId, Shadow, limit::OneKey, shadow::ShadowSnapshot,
-    },
+    algorithm::{Algorithm, Limit, Policy, PolicyId, Shadow, Status, shadow::ShadowSnapshot},
     clock::Timestamp,
-    config::{AnyAlgorithm, AnyState, with_algorithm},
-    decision::{Decision, LazyStatus, PolicyDecision},
+    config::{AnyAlgorithm, AnyState, with_algorithm, with_state},
+    decision::{LazyStatus, PolicyDecision},
 };
 
 use super::few::Few;
@@ -27,41 +25,21 @@ impl RuleLimit {
     pub(super) fn name(&self) -> &str {
         self.limit.policy().name()
     }
-}
 
-// A store has a table for each policy, so no limit is given a state of another rule: nothing would
-// fit.
-impl Limit for AnyAlgorithm {
-    type Snapshot = LazyStatus;
-    type Keys = OneKey;
-
-    fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
-        output(self.policy());
-    }
-
-    /// Another algorithm has another type of state, so it needs other buckets.
+    /// What names its buckets in memory: another algorithm has another type of state.
     #[inline]
-    fn policy_id(&self) -> PolicyId {
-        self.policy().id().and_number(self.number())
-    }
-
-    fn describe(&self, snapshot: &LazyStatus, output: &mut dyn FnMut(PolicyDecision)) {
-        output(PolicyDecision::lazy(self.policy(), *snapshot));
-    }
-
-    #[inline]
-    fn decision_of(&self, snapshot: &LazyStatus) -> Decision {
-        Decision::of_one(PolicyDecision::lazy(self.policy(), *snapshot))
-    }
-
-    #[inline]
-    fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
-        with_algorithm!(self, |rule| rule.delay_of(snapshot))
+    pub(crate) fn table_id(&self) -> PolicyId {
+        self.policy_id().and_number(self.limit.number())
     }
 }
 
-impl KeyLimit for AnyAlgorithm {
+impl Algorithm for AnyAlgorithm {
     type State = AnyState;
+
+    #[inline]
+    fn policy(&self) -> &Policy {
+        with_algorithm!(self, |rule| rule.policy())
+    }
 
     fn fresh(&self, at: Timestamp) -> AnyState {
         with_algorithm!(self, |rule| Kept(rule.fresh(at)))
@@ -69,59 +47,51 @@ impl KeyLimit for AnyAlgorithm {
 
     #[inline]
     fn judge(&self, state: &AnyState, cost: u32, now: Timestamp) -> bool {
-        with_algorithm!(self, |rule| match state {
-            Kept(state) => rule.judge(state, cost, now),
-            _ => false,
-        })
+        with_state!(self, state, |rule, state| rule.judge(state, cost, now))
     }
 
     fn debit(&self, state: &mut AnyState, units: u64, now: Timestamp) {
-        with_algorithm!(self, |rule| if let Kept(state) = state {
-            rule.debit(state, units, now);
-        });
+        with_state!(self, state, |rule, state| rule.debit(state, units, now));
     }
 
     fn refund(&self, state: &mut AnyState, cost: u32, now: Timestamp) {
-        with_algorithm!(self, |rule| if let Kept(state) = state {
-            rule.refund(state, cost, now);
-        });
+        with_state!(self, state, |rule, state| rule.refund(state, cost, now));
     }
 
     #[inline]
     fn is_fresh(&self, state: &AnyState, now: Timestamp) -> bool {
-        with_algorithm!(self, |rule| match state {
-            Kept(state) => rule.is_fresh(state, now),
-            _ => false,
-        })
+        with_state!(self, state, |rule, state| rule.is_fresh(state, now))
+    }
+
+    fn status(&self, state: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> Status {
+        with_state!(self, state, |rule, state| rule
+            .status(state, cost, admitted, now))
     }
 
     fn inherit(&self, shared: &AnyState, now: Timestamp) -> AnyState {
-        with_algorithm!(self, |rule| match shared {
-            Kept(state) => Kept(rule.inherit(state, now)),
-            _ => Kept(rule.fresh(now)),
-        })
+        with_state!(self, shared, |rule, state| Kept(rule.inherit(state, now)))
     }
 
     #[inline]
-    fn snapshot(&self, state: &AnyState, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        with_algorithm!(self, |rule| match state {
-            Kept(state) => rule.snapshot(state, cost, admitted, now),
-            _ => rule.snapshot(&rule.fresh(now), cost, admitted, now),
-        })
+    fn lazy_status(
+        &self,
+        state: &AnyState,
+        cost: u32,
+        admitted: bool,
+        now: Timestamp,
+    ) -> LazyStatus {
+        with_state!(self, state, |rule, state| rule
+            .lazy_status(state, cost, admitted, now))
     }
 
     #[inline]
     fn step(&self, state: &mut AnyState, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        with_algorithm!(self, |rule| match state {
-            Kept(state) => rule.step(state, cost, now),
-            other => (false, self.snapshot(other, cost, false, now)),
-        })
+        with_state!(self, state, |rule, state| rule.step(state, cost, now))
     }
 
-    fn end(&self, state: &mut AnyState, admission: &LazyStatus, ending: Ending, now: Timestamp) {
-        with_algorithm!(self, |rule| if let Kept(state) = state {
-            rule.end(state, admission, ending, now);
-        });
+    fn withdraw(&self, state: &mut AnyState, admission: &LazyStatus, cost: u32, now: Timestamp) {
+        with_state!(self, state, |rule, state| rule
+            .withdraw(state, admission, cost, now));
     }
 }
 
@@ -182,25 +152,10 @@ impl Limit for RuleLimits {
         }
     }
 
-    fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
-        let mut each = snapshot.each();
-        if let (Some((limit, one)), None) = (each.next(), each.next())
-            && !limit.in_shadow
-        {
-            return limit.limit.decision_of(&one.snapshot);
-        }
-        let mut policies = Vec::new();
-        self.describe(snapshot, &mut |policy| policies.push(policy));
-        Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
-    }
-
     #[inline]
     fn delay_of(&self, snapshot: &RuleSnapshot) -> Duration {
-        if let Few::One((number, one)) = &snapshot.snapshots {
-            return snapshot.limits.limit(*number).delay_of(one);
-        }
-        let each = snapshot.each();
-        let delays = each.map(|(limit, snapshot)| limit.delay_of(snapshot));
+        let delays = snapshot.each();
+        let delays = delays.map(|(limit, snapshot)| limit.delay_of(snapshot));
         delays.max().unwrap_or_default()
     }
 }

@@ -63,7 +63,11 @@ impl Ask {
     ) -> Verdict<A::Snapshot> {
         let (admitted, snapshot) = match self {
             Self::Charge(cost) => limit.step(state, cost, now),
-            Self::Look(cost) => limit.look(state, cost, now),
+            Self::Look(cost) => {
+                let admitted = limit.judge(state, cost, now);
+                let refused_cost = if admitted { 0 } else { cost };
+                (admitted, limit.snapshot(state, refused_cost, admitted, now))
+            }
         };
         Verdict { admitted, snapshot }
     }

@@ -28,7 +28,7 @@ fn hold(log: &Log, state: &mut State, units: u32, micros: u64) -> Snapshot {
 /// How many units are held, and how many are left.
 fn held_and_left(log: &Log, state: &State, micros: u64) -> (u64, u64) {
     log.with_ended_spent(state, at(micros), |state, _| {
-        let told = log.decision_of(&log.look(state, 0, at(micros)).1);
+        let told = log.decision_of(&log.snapshot(state, 0, true, at(micros)));
         (state.held(), told.remaining())
     })
 }

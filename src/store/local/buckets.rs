@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, Ask, Change, Verdict},
 };
 
-use super::{LocalUsage, deferred_drop::DeferredDrops, policies::Policies};
+use super::{LocalUsage, policies::Policies};
 
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
@@ -64,7 +64,7 @@ impl<A: KeyLimit, K> LocalBuckets<K> for A {
     where
         K: Key,
     {
-        tables.table(self).decide(self, key, ask, clock)
+        tables.table(self.policy_id()).decide(self, key, ask, clock)
     }
 
     fn change_in<Q: AsKey<K> + ?Sized>(
@@ -76,8 +76,7 @@ impl<A: KeyLimit, K> LocalBuckets<K> for A {
     ) where
         K: Key,
     {
-        let mut drops = DeferredDrops::new();
-        let table = tables.table(self);
-        table.change(self, key, change, &|| clock.now(), &mut drops);
+        let table = tables.table(self.policy_id());
+        table.change(self, key, change, &|| clock.now());
     }
 }

@@ -5,10 +5,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use crate::{
-    algorithm::{KeyLimit, PolicyId},
-    store::append_only::AppendOnlyMap,
-};
+use crate::{algorithm::PolicyId, store::append_only::AppendOnlyMap};
 
 use super::{LocalUsage, buckets::Tables, table::Table};
 
@@ -42,15 +39,14 @@ impl<K, S> Tables for Policies<K, S> {
 
 impl<K, S> Policies<K, S> {
     #[inline]
-    pub(super) fn table<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
+    pub(super) fn table(&self, id: PolicyId) -> &Table<K, S> {
         match self.all.first() {
-            Some((id, table)) if *id == algorithm.policy_id() => table,
-            _ => self.find(algorithm),
+            Some((first, table)) if *first == id => table,
+            _ => self.find(id),
         }
     }
 
-    fn find<A: KeyLimit<State = S>>(&self, algorithm: &A) -> &Table<K, S> {
-        let id = algorithm.policy_id();
+    fn find(&self, id: PolicyId) -> &Table<K, S> {
         let number = Cell::new(0);
         let table = self.all.get_or_add((id, id.as_u64()), || {
             number.set(1 + self.count.fetch_add(1, Ordering::Relaxed));

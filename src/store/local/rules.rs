@@ -8,7 +8,6 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::{Limit, shadow::ShadowState},
     clock::Clock,
     config::AnyState,
     rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
@@ -17,14 +16,13 @@ use crate::{
 
 use super::{
     LocalBuckets,
-    deferred_drop::DeferredDrops,
     overflow::Now,
     policies::Policies,
     several::{DecidesTogether, Member, decide},
 };
 
 impl LocalBuckets<RuleKey> for RuleLimits {
-    type Tables = Policies<KeyValue, ShadowState<AnyState>>;
+    type Tables = Policies<KeyValue, AnyState>;
 
     // Inlined always: see `Table::decide_known`.
     #[inline(always)]
@@ -38,7 +36,7 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         match key.to_owned().of_one_limit() {
             Ok((limits, Charge { limit, key })) => {
                 let rule = limits.limit(limit);
-                let table = tables.table(rule);
+                let table = tables.table(rule.table_id());
                 let Verdict { admitted, snapshot } = table.decide(rule, &key, ask, clock);
                 let snapshot = RuleSnapshot::one(limits, (limit, snapshot));
                 Verdict { admitted, snapshot }
@@ -58,9 +56,8 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         for (place, Charge { limit, key: value }) in key.charges().iter().enumerate() {
             let rule = key.limits().limit(*limit);
             if let Some(change) = change.of_part(|all| Some(all.each().nth(place)?.1)) {
-                let mut drops = DeferredDrops::new();
-                let table = tables.table(rule);
-                table.change(rule, value, change, &|| clock.now(), &mut drops);
+                let table = tables.table(rule.table_id());
+                table.change(rule, value, change, &|| clock.now());
             }
         }
     }
@@ -68,7 +65,7 @@ impl LocalBuckets<RuleKey> for RuleLimits {
 
 /// Decides by all limits of a key together.
 fn decide_several(
-    tables: &Policies<KeyValue, ShadowState<AnyState>>,
+    tables: &Policies<KeyValue, AnyState>,
     key: &RuleKey,
     ask: Ask,
     now: Now<'_>,
@@ -77,12 +74,15 @@ fn decide_several(
     let mut members: ArrayVec<_, MAX_LIMITS> = (key.charges().iter())
         .map(|Charge { limit, key }| {
             let rule = limits.limit(*limit);
-            (*limit, Member::new(rule, tables.table(rule), key))
+            (
+                *limit,
+                Member::new(rule, tables.table(rule.table_id()), key),
+            )
         })
         .collect();
     let admitted = {
         let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
-        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).policy_id().as_u64());
+        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).table_id().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };

@@ -150,7 +150,7 @@ macro_rules! each_of {
                 let mut members = ($(
                     keys.$place.as_ref().map(|key| {
                         let limit = &limits.$place;
-                        Member::new(limit, tables.$place.table(limit), key)
+                        Member::new(limit, tables.$place.table(limit.policy_id()), key)
                     }),
                 )+);
                 let admitted = {
@@ -170,16 +170,13 @@ macro_rules! each_of {
                 clock: &impl Clock,
             ) {
                 let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
-                // Dropped at the end: a key's own `Drop` may panic.
-                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     let of_limit = change.of_part(|admission| admission.$place.as_ref());
                     if let (Some(key), Some(change)) = (&keys.$place, of_limit) {
-                        let (limit, drops) = (&limits.$place, &mut drops.$place);
-                        let table = tables.$place.table(limit);
-                        table.change(limit, key, change, &|| clock.now(), drops);
+                        let limit = &limits.$place;
+                        let table = tables.$place.table(limit.policy_id());
+                        table.change(limit, key, change, &|| clock.now());
                     }
-                    keys.$place.into_iter().for_each(|key| drops.$place.key(key));
                 )+
             }
         }
