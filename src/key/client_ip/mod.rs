@@ -103,10 +103,7 @@ impl ClientIp {
     /// Where [`try_x_forwarded_for`](Self::try_x_forwarded_for) fails, with its error as the
     /// message.
     #[track_caller]
-    pub fn x_forwarded_for<I>(trusted: I) -> Self
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn x_forwarded_for(trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
         Self::try_x_forwarded_for(trusted).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -127,10 +124,9 @@ impl ClientIp {
     ///     assert!(matches!(error, ConfigError::TrustsEveryone { .. }));
     /// }
     /// ```
-    pub fn try_x_forwarded_for<I>(trusted: I) -> Result<Self, ConfigError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn try_x_forwarded_for(
+        trusted: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<Self, ConfigError> {
         Self::try_new(
             HeaderName::from_static("x-forwarded-for"),
             HeaderFormat::XForwardedFor,
@@ -147,10 +143,7 @@ impl ClientIp {
     ///
     /// Where [`try_forwarded`](Self::try_forwarded) fails, with its error as the message.
     #[track_caller]
-    pub fn forwarded<I>(trusted: I) -> Self
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn forwarded(trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
         Self::try_forwarded(trusted).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -176,10 +169,9 @@ impl ClientIp {
     /// assert_eq!(by_client.extract(&request), Ok(Some("2001:db8::".parse().unwrap())));
     /// # Ok::<_, tollgate::ConfigError>(())
     /// ```
-    pub fn try_forwarded<I>(trusted: I) -> Result<Self, ConfigError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn try_forwarded(
+        trusted: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<Self, ConfigError> {
         Self::try_new(header::FORWARDED, HeaderFormat::Forwarded, trusted)
     }
 
@@ -193,10 +185,7 @@ impl ClientIp {
     ///
     /// Where [`try_header`](Self::try_header) fails, with its error as the message.
     #[track_caller]
-    pub fn header<I>(name: impl AsRef<str>, trusted: I) -> Self
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn header(name: impl AsRef<str>, trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
         Self::try_header(name, trusted).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -227,10 +216,10 @@ impl ClientIp {
     /// assert_eq!(by_client.extract(&twice).unwrap_err().status(), 400);
     /// # Ok::<_, tollgate::ConfigError>(())
     /// ```
-    pub fn try_header<I>(name: impl AsRef<str>, trusted: I) -> Result<Self, ConfigError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub fn try_header(
+        name: impl AsRef<str>,
+        trusted: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<Self, ConfigError> {
         Self::try_new(
             parse_name(name.as_ref())?,
             HeaderFormat::OneAddress,
@@ -275,10 +264,11 @@ impl ClientIp {
         self.prefix.mask(canonical(client))
     }
 
-    fn try_new<I>(header: HeaderName, format: HeaderFormat, trusted: I) -> Result<Self, ConfigError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    fn try_new(
+        header: HeaderName,
+        format: HeaderFormat,
+        trusted: impl IntoIterator<Item: AsRef<str>>,
+    ) -> Result<Self, ConfigError> {
         Ok(Self {
             header,
             format,

@@ -17,10 +17,7 @@ use crate::{
 pub(super) struct TrustedProxies(Arc<[IpNet]>);
 
 impl TrustedProxies {
-    pub(super) fn try_new<I>(cidrs: I) -> Result<Self, ConfigError>
-    where
-        I: IntoIterator<Item: AsRef<str>>,
-    {
+    pub(super) fn try_new(cidrs: impl IntoIterator<Item: AsRef<str>>) -> Result<Self, ConfigError> {
         let mut nets = Vec::new();
         let mut names = Vec::new();
         for cidr in cidrs {
@@ -184,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_list_of_nobody_and_a_block_that_is_none_are_refused() {
-        let nobody = TrustedProxies::try_new::<[&str; 0]>([]);
+        let nobody = TrustedProxies::try_new([""; 0]);
         assert_eq!(nobody, Err(ConfigError::NoTrustedProxies));
         for cidr in [
             "",
