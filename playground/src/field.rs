@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate::algorithm::described::{self, Input as Written};
+use tollgate::algorithm::described::{self, Kind};
 
 /// A field of a limit: one that a file has, or a method that a program calls on what it has read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,10 +50,10 @@ impl Field {
     pub(crate) fn of(field: &described::Field) -> Self {
         Self {
             name: field.name,
-            input: match field.kind.input {
-                Written::Text => Input::Text,
-                Written::Number => Input::Number,
-                Written::Flag => Input::Check,
+            input: match field.kind {
+                Kind::Number => Input::Number,
+                Kind::Flag => Input::Check,
+                _ => Input::Text,
             },
             needed: match field.default {
                 Some(_) => None,

@@ -3,15 +3,12 @@
 
 use std::{str::FromStr, time::Duration};
 
-use crate::{
-    error::ConfigError,
-    quota::{Quota, span_of_text},
-};
+use crate::{error::ConfigError, quota::span_of_text};
 
 use super::setters::Named;
 
 /// An algorithm that is made from named fields.
-pub trait Described: Sized {
+pub trait Described: Named {
     /// Its name in the field `algorithm`.
     const NAME: &'static str;
 
@@ -19,12 +16,22 @@ pub trait Described: Sized {
     /// the constructor.
     fn fields() -> Vec<Field>;
 
-    /// Makes it from its fields.
+    /// Makes it from these fields.
     ///
     /// # Errors
     ///
     /// What is wrong with a field, which it names.
     fn build(given: &Given) -> Result<Self, String>;
+
+    /// The same, with the name that is given.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a field, which it names.
+    fn read(given: &Given) -> Result<Self, String> {
+        let rule = Self::build(given)?;
+        given.set(rule, "name", |rule, name: String| rule.try_named(name))
+    }
 }
 
 /// A field of an algorithm.
@@ -51,89 +58,49 @@ impl Field {
         }
     }
 
-    /// A field that may be left out.
-    pub const fn optional(
-        name: &'static str,
-        kind: Kind,
-        example: &'static str,
-        default: &'static str,
-    ) -> Self {
+    /// The same, if it may be left out: what is the case then.
+    pub const fn or(self, default: &'static str) -> Self {
         Self {
             default: Some(default),
-            ..Self::needed(name, kind, example)
+            ..self
         }
     }
 }
 
 /// What stands in a field.
-#[derive(Debug, Clone, Copy)]
-pub struct Kind {
-    /// How it is written.
-    pub input: Input,
-    /// The expected value, in words.
-    pub expected: &'static str,
-    /// What is wrong with this value.
-    pub check: fn(&str) -> Result<(), String>,
-}
-
-/// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Input {
-    /// A text.
+pub enum Kind {
+    /// Any text.
     Text,
+    /// A quota.
+    Quota,
+    /// A span of time.
+    Span,
     /// A whole number.
     Number,
-    /// `true` or `false`.
+    /// True or false.
     Flag,
 }
 
 impl Kind {
-    /// Any text.
-    pub const TEXT: Self = Self {
-        input: Input::Text,
-        expected: "a text",
-        check: |_| Ok(()),
-    };
-
-    /// A quota.
-    pub const QUOTA: Self = Self::text_of::<Quota>("a quota such as \"20/s\"");
-
-    /// A span of time.
-    pub const SPAN: Self = Self::text_of::<SpanText>("a span of time such as \"100ms\"");
-
-    const fn text_of<T: FromStr<Err = ConfigError>>(expected: &'static str) -> Self {
-        Self {
-            input: Input::Text,
-            expected,
-            check: |text| {
-                text.parse::<T>()
-                    .map(drop)
-                    .map_err(|error| error.to_string())
-            },
+    /// The expected value, in words.
+    pub const fn expected(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Quota => "a quota such as \"20/s\"",
+            Self::Span => "a span of time such as \"100ms\"",
+            Self::Number => "a whole number",
+            Self::Flag => "true or false",
         }
     }
-
-    /// A whole number.
-    pub const NUMBER: Self = Self {
-        input: Input::Number,
-        expected: "a whole number",
-        ..Self::TEXT
-    };
-
-    /// True or false.
-    pub const FLAG: Self = Self {
-        input: Input::Flag,
-        expected: "true or false",
-        ..Self::TEXT
-    };
 }
 
 /// The quota that most algorithms have.
-pub const QUOTA: Field = Field::needed("quota", Kind::QUOTA, "20/s");
+pub const QUOTA: Field = Field::needed("quota", Kind::Quota, "20/s");
 
 /// The most at once, of a bucket that calls it so.
 pub(super) const fn burst(name: &'static str) -> Field {
-    Field::optional(name, Kind::NUMBER, "40", "the quota's units")
+    Field::needed(name, Kind::Number, "40").or("the quota's units")
 }
 
 /// The fields that somebody has written down, each with its value as a text that was checked.
@@ -141,11 +108,6 @@ pub(super) const fn burst(name: &'static str) -> Field {
 pub struct Given(pub Vec<(String, String)>);
 
 impl Given {
-    /// Whether this field is given.
-    pub fn has(&self, field: &str) -> bool {
-        self.0.iter().any(|(name, _)| name == field)
-    }
-
     /// The value of a field, if it is given.
     pub fn get<T: FromStr>(&self, field: &str) -> Option<T> {
         let given = self.0.iter().find(|(name, _)| name == field);
@@ -178,11 +140,6 @@ impl Given {
             Some(value) => set(rule, value).map_err(|error| in_field(field, &error)),
             None => Ok(rule),
         }
-    }
-
-    /// The same rule with the name that is given.
-    pub(super) fn name<R: Named>(&self, rule: R) -> Result<R, String> {
-        self.set(rule, "name", |rule, name: String| rule.try_named(name))
     }
 }
 

@@ -81,8 +81,7 @@ macro_rules! door {
 
             fn build(given: &$crate::algorithm::described::Given) -> Result<Self, String> {
                 let rule = given.make("quota", Self::try_new)?;
-                let rule = given.set(rule, stringify!($burst), Self::$try_burst)?;
-                given.name(rule)
+                given.set(rule, stringify!($burst), Self::$try_burst)
             }
         }
     };

@@ -236,17 +236,16 @@ impl Described for FixedWindow {
     const NAME: &'static str = "fixed-window";
 
     fn fields() -> Vec<Field> {
-        let from_first = Field::optional("from-first-request", Kind::FLAG, "true", "false");
-        vec![QUOTA, from_first]
+        let from_first = Field::needed("from-first-request", Kind::Flag, "true");
+        vec![QUOTA, from_first.or("false")]
     }
 
     fn build(given: &Given) -> Result<Self, String> {
         let rule = given.make("quota", Self::try_new)?;
-        let rule = match given.get("from-first-request") {
+        Ok(match given.get("from-first-request") {
             Some(true) => rule.from_first_request(),
             _ => rule,
-        };
-        given.name(rule)
+        })
     }
 }
 

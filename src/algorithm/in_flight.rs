@@ -355,16 +355,15 @@ impl Described for InFlight {
 
     fn fields() -> Vec<Field> {
         vec![
-            Field::needed("requests", Kind::NUMBER, "5"),
-            Field::optional("held-at-most", Kind::SPAN, "60s", "60s"),
+            Field::needed("requests", Kind::Number, "5"),
+            Field::needed("held-at-most", Kind::Span, "60s").or("60s"),
         ]
     }
 
     fn build(given: &Given) -> Result<Self, String> {
         let rule = Self::new(given.needed("requests")?);
-        let rule = given.set(rule, "held-at-most", |rule, SpanText(held)| {
+        given.set(rule, "held-at-most", |rule, SpanText(held)| {
             rule.try_held_at_most(held)
-        })?;
-        given.name(rule)
+        })
     }
 }

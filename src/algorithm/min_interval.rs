@@ -164,12 +164,11 @@ impl Described for MinInterval {
     const NAME: &'static str = "min-interval";
 
     fn fields() -> Vec<Field> {
-        vec![Field::needed("interval", Kind::SPAN, "500ms")]
+        vec![Field::needed("interval", Kind::Span, "500ms")]
     }
 
     fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("interval", |SpanText(interval)| Self::try_new(interval))?;
-        given.name(rule)
+        given.make("interval", |SpanText(interval)| Self::try_new(interval))
     }
 }
 

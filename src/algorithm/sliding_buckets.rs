@@ -132,8 +132,8 @@ impl Described for SlidingBuckets {
     fn fields() -> Vec<Field> {
         vec![
             QUOTA,
-            Field::needed("precision", Kind::SPAN, "100ms"),
-            Field::optional("strict", Kind::FLAG, "true", "false"),
+            Field::needed("precision", Kind::Span, "100ms"),
+            Field::needed("strict", Kind::Flag, "true").or("false"),
         ]
     }
 
@@ -143,11 +143,10 @@ impl Described for SlidingBuckets {
             ConfigError::QuotaTooLarge { .. } => in_field("quota", &error),
             _ => in_field("precision", &error),
         })?;
-        let rule = match given.get("strict") {
+        Ok(match given.get("strict") {
             Some(true) => rule.strict(),
             _ => rule,
-        };
-        given.name(rule)
+        })
     }
 }
 

@@ -96,7 +96,6 @@ impl Described for SlidingLog {
     }
 
     fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("quota", Self::try_new)?;
-        given.name(rule)
+        given.make("quota", Self::try_new)
     }
 }

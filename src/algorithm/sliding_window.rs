@@ -357,7 +357,6 @@ impl Described for SlidingWindow {
     }
 
     fn build(given: &Given) -> Result<Self, String> {
-        let rule = given.make("quota", Self::try_new)?;
-        given.name(rule)
+        given.make("quota", Self::try_new)
     }
 }

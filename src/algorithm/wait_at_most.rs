@@ -94,7 +94,7 @@ where
     const NAME: &'static str = A::NAME;
 
     fn fields() -> Vec<Field> {
-        let wait = Field::needed("wait-at-most", Kind::SPAN, "5s");
+        let wait = Field::needed("wait-at-most", Kind::Span, "5s");
         A::fields().into_iter().chain([wait]).collect()
     }
 

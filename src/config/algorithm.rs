@@ -31,7 +31,7 @@ impl<A> Choice<A> {
 
     /// All fields that may be there.
     fn fields(&self) -> Vec<Field> {
-        let text = |name| Field::optional(name, Kind::TEXT, "", "");
+        let text = |name| Field::needed(name, Kind::Text, "").or("");
         let own = (self.fields)();
         [vec![text("algorithm")], own, vec![text("name")]].concat()
     }
@@ -60,7 +60,7 @@ impl<A> Choice<A> {
                     .push((field.name.to_owned(), value.in_field(field)?)),
                 None if field.default.is_some() => {}
                 None => {
-                    let (name, expected) = (field.name, field.kind.expected);
+                    let (name, expected) = (field.name, field.kind.expected());
                     return Err(format!("a {of} needs `{name}`, {expected}"));
                 }
             }
@@ -119,7 +119,7 @@ macro_rules! deserialize {
         /// An unknown field, a missing one or one with a wrong value is an error that names it.
         impl<'de> Deserialize<'de> for $Rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let only = Choice::of::<$Rule>(<$Rule>::build);
+                let only = Choice::of::<$Rule>(<$Rule>::read);
                 read(deserializer, &[only]).map(|(rule, _)| rule)
             }
         }

@@ -28,7 +28,7 @@ macro_rules! any {
         }
 
         const CHOICES: &[Choice<AnyAlgorithm>] = &[$(
-            Choice::of::<$Rule>(|given| <$Rule>::build(given).map(AnyAlgorithm::$Kind))
+            Choice::of::<$Rule>(|given| <$Rule>::read(given).map(AnyAlgorithm::$Kind))
         ),+];
 
         impl AnyAlgorithm {

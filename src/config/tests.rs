@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::algorithm::{
     InFlight,
-    described::{Described, Field, Input},
+    described::{Described, Field, Kind},
     every_rule,
 };
 
@@ -22,9 +22,9 @@ const HEAD: &str = "\
 
 /// The example of a field's value, as a file has it.
 fn example(field: &Field) -> Value {
-    match field.kind.input {
-        Input::Text => field.example.into(),
-        Input::Number | Input::Flag => field.example.parse().expect("a number or a flag"),
+    match field.kind {
+        Kind::Number | Kind::Flag => field.example.parse().expect("a number or a flag"),
+        _ => field.example.into(),
     }
 }
 

@@ -7,7 +7,10 @@ use serde::{
     de::{Error, IgnoredAny, MapAccess, Visitor},
 };
 
-use crate::algorithm::described::{Field, Input};
+use crate::{
+    algorithm::described::{Field, Kind},
+    quota::{Quota, span_of_text},
+};
 
 /// What stands in a field, before anybody knows what is expected there.
 #[derive(Deserialize)]
@@ -32,24 +35,20 @@ impl Value {
     /// The text of what this field expects. Some formats have nothing but texts, so that a number
     /// may be written as one.
     pub(super) fn in_field(&self, field: &Field) -> Result<String, String> {
-        let (name, kind) = (field.name, field.kind);
-        let text = self
-            .text()
-            .ok_or_else(|| format!("`{name}` must be {}", kind.expected))?;
-        let is_one = match kind.input {
-            Input::Text => true,
-            Input::Number => text.parse::<u64>().is_ok(),
-            Input::Flag => text.parse::<bool>().is_ok(),
+        let (name, expected) = (field.name, field.kind.expected());
+        let text = self.text();
+        let text = text.ok_or_else(|| format!("`{name}` must be {expected}"))?;
+        let (is_one, checked) = match field.kind {
+            Kind::Text => (true, Ok(())),
+            Kind::Number => (text.parse::<u64>().is_ok(), Ok(())),
+            Kind::Flag => (text.parse::<bool>().is_ok(), Ok(())),
+            Kind::Quota => (true, text.parse::<Quota>().map(drop)),
+            Kind::Span => (true, span_of_text(&text).map(drop)),
         };
-        if !is_one {
-            return Err(format!(
-                "`{name}` is {text:?}, but must be {}",
-                kind.expected
-            ));
-        }
-        match (kind.check)(&text) {
-            Ok(()) => Ok(text),
+        match checked {
             Err(why) => Err(format!("`{name}`: {why}")),
+            Ok(()) if is_one => Ok(text),
+            Ok(()) => Err(format!("`{name}` is {text:?}, but must be {expected}")),
         }
     }
 }
