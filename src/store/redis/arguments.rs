@@ -17,7 +17,7 @@ const ARGUMENTS_LEN: usize = 128;
 
 /// One of the limits, and its key.
 #[derive(Clone)]
-pub(super) struct KeyQuery {
+pub(crate) struct KeyQuery {
     pub(super) scripts: Arc<Scripts>,
     /// The key of the state, then those of its lists.
     pub(super) keys: Vec<Bytes>,
@@ -26,35 +26,25 @@ pub(super) struct KeyQuery {
     pub(super) place: Place,
 }
 
-/// The queries about a request, while they are made.
-pub(crate) struct Queries<'a> {
-    shared: &'a Shared,
-    pub(super) all: Vec<KeyQuery>,
-}
-
-impl<'a> Queries<'a> {
-    pub(super) fn about(shared: &'a Shared) -> Self {
-        let all = Vec::with_capacity(1);
-        Self { shared, all }
-    }
-
-    pub(super) fn push<A: Scripted, K: PortableKey>(
-        &mut self,
+impl Shared {
+    pub(super) fn query<A: Scripted, K: PortableKey>(
+        &self,
         limit: &A,
         key: &K,
         policy: PolicyId,
-    ) {
-        let scripts = self.shared.script_cache.scripts::<A>();
-        self.all.push(KeyQuery {
-            keys: self.shared.keys(policy, &scripts, key),
-            parameters: parameters_of(limit),
+    ) -> KeyQuery {
+        let scripts = self.script_cache.scripts::<A>();
+        let mut parameters = Vec::with_capacity(8);
+        limit.parameters(&mut |number| parameters.push(number));
+        limit.holding(&mut |number| parameters.push(number));
+        KeyQuery {
+            keys: self.keys(policy, &scripts, key),
+            parameters,
             place: Place::LOOK,
             scripts,
-        });
+        }
     }
-}
 
-impl Shared {
     /// The key of a bucket, and those of its lists, all in one slot.
     pub(super) fn keys<K: PortableKey>(
         &self,
@@ -90,7 +80,9 @@ impl Shared {
     ) -> Bytes {
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         push(&mut numbers, op as u8 as f64);
-        push(&mut numbers, self.now().unwrap_or(-1.0));
+        // Without a clock of its own the server's counts.
+        let now = self.clock.as_ref().map(|now| now().as_micros() as f64);
+        push(&mut numbers, now.unwrap_or(-1.0));
         let mut holding = Vec::new();
         for query in queries {
             holding.push(push_members(&mut numbers, query, units));
@@ -100,19 +92,6 @@ impl Shared {
         }
         numbers.into()
     }
-
-    /// The time of the store's own clock; `None` if the server's counts.
-    fn now(&self) -> Option<f64> {
-        (self.clock.as_ref()).map(|now| now().as_micros() as f64)
-    }
-}
-
-/// The numbers of an algorithm, then how each member holds.
-pub(super) fn parameters_of<A: Scripted>(algorithm: &A) -> Vec<u64> {
-    let mut parameters = Vec::with_capacity(8);
-    algorithm.parameters(&mut |number| parameters.push(number));
-    algorithm.holding(&mut |number| parameters.push(number));
-    parameters
 }
 
 /// What each member is charged.
@@ -231,7 +210,7 @@ impl<'a> Units<'a> {
 }
 
 /// What a member counts of so many units.
-fn units_of(member: &Member, units: u32) -> u32 {
+pub(super) fn units_of(member: &Member, units: u32) -> u32 {
     match member.per_request {
         true => units.min(1),
         false => units,

@@ -69,7 +69,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     ) -> Result<Vec<Bytes>, StoreError> {
         let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-        if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.is_admitted()) {
+        if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.admitted) {
             return Ok(peeked);
         }
         // In a task, so that charges are taken back even if the request is dropped.

@@ -21,7 +21,7 @@ use tokio::{
 
 use crate::{
     algorithm::Limit,
-    error::StoreErrorKind,
+    error::{StoreError, StoreErrorKind},
     store::{Decided, Written},
 };
 
@@ -158,10 +158,8 @@ impl Shared {
         match decided {
             Ok(verdict) if verdict.admitted => bucket.sure += 1,
             decided => {
-                let is_known = (decided.as_ref()).map_or_else(
-                    |error| error.kind() != StoreErrorKind::Unavailable,
-                    |_| true,
-                );
+                let is_unknown = |error: &StoreError| error.kind() == StoreErrorKind::Unavailable;
+                let is_known = !decided.as_ref().is_err_and(is_unknown);
                 bucket.running = bucket.running.saturating_sub(1);
                 if is_known && bucket.renewed <= place.number as u64 {
                     if bucket.running == 0 {
@@ -263,13 +261,9 @@ pub(super) fn delivered<L: Limit>(
     Box::pin(async move {
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
-            let mut undelivered: Undelivered<L, _> = Undelivered {
-                decided: None,
-                give_back,
-            };
-            undelivered.decided = Some(deciding.await);
+            let decided = Some(deciding.await);
             // If nobody receives it, it is dropped here.
-            let _ = sender.send(undelivered);
+            let _ = sender.send(Undelivered::<L, _> { decided, give_back });
         });
         let delivered = receiver.await.ok();
         let decided = delivered.and_then(|mut delivered| delivered.decided.take());

@@ -1,13 +1,12 @@
 //! What a limit asks of Redis: a list of queries, one for each key.
 
 use crate::{
-    algorithm::Limit,
-    algorithm::{PolicyId, ScriptReply, Scripted},
+    algorithm::{Limit, PolicyId, ScriptReply, Scripted},
     each_of::EachOf,
     key::{Key, PortableKey},
 };
 
-use super::arguments::Queries;
+use super::{Shared, arguments::KeyQuery};
 
 /// A limit that a [`RedisStore`](super::RedisStore) can decide by for keys of this type: an
 /// algorithm that is [`Scripted`], or an [`EachOf`] of several.
@@ -15,8 +14,8 @@ use super::arguments::Queries;
 /// It is there for the bounds of functions that are generic over a limit; its items are not part of
 /// the public interface.
 pub(crate) trait RedisLimit<K>: Limit {
-    /// Adds a query for each key that there is.
-    fn queries(&self, key: &K, queries: &mut Queries<'_>);
+    /// A query for each key that there is.
+    fn queries(&self, shared: &Shared, key: &K) -> Vec<KeyQuery>;
 
     /// Reads what was decided about them.
     fn read_all(&self, key: &K, reply: &mut ScriptReply) -> Option<Self::Snapshot>;
@@ -26,8 +25,8 @@ pub(crate) trait RedisLimit<K>: Limit {
 }
 
 impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
-    fn queries(&self, key: &K, queries: &mut Queries<'_>) {
-        queries.push(self, key, self.policy_id());
+    fn queries(&self, shared: &Shared, key: &K) -> Vec<KeyQuery> {
+        vec![shared.query(self, key, self.policy_id())]
     }
 
     fn read_all(&self, _key: &K, reply: &mut ScriptReply) -> Option<A::Snapshot> {
@@ -60,13 +59,18 @@ macro_rules! each_of {
         impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
             RedisLimit<EachOf<($(Option<$Key>,)+)>> for EachOf<($($Algorithm,)+)>
         {
-            fn queries(&self, keys: &EachOf<($(Option<$Key>,)+)>, queries: &mut Queries<'_>) {
+            fn queries(
+                &self,
+                shared: &Shared,
+                keys: &EachOf<($(Option<$Key>,)+)>,
+            ) -> Vec<KeyQuery> {
                 let policies = [$(self.0.$place.policy_id()),+];
-                $(
-                    if let Some(key) = &keys.0.$place {
-                        queries.push(&self.0.$place, key, policy_at(&policies, $place));
-                    }
-                )+
+                let queries = [$(
+                    keys.0.$place.as_ref().map(|key| {
+                        shared.query(&self.0.$place, key, policy_at(&policies, $place))
+                    })
+                ),+];
+                queries.into_iter().flatten().collect()
             }
 
             fn read_all(
@@ -83,13 +87,10 @@ macro_rules! each_of {
             }
 
             fn admissions(&self, snapshot: &Self::Snapshot) -> Vec<Vec<f64>> {
-                let mut all = Vec::new();
-                $(
-                    if let Some(snapshot) = &snapshot.$place {
-                        all.push(admission(&self.0.$place, snapshot));
-                    }
-                )+
-                all
+                let admissions = [$(
+                    snapshot.$place.as_ref().map(|snapshot| admission(&self.0.$place, snapshot))
+                ),+];
+                admissions.into_iter().flatten().collect()
             }
         }
     };

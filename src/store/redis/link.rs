@@ -60,11 +60,6 @@ struct Answers {
 }
 
 impl Answers {
-    /// Whether a command was given up and nothing was answered since.
-    fn is_suspect(&self) -> bool {
-        self.given_up > 0
-    }
-
     /// Whether the circuit breaker is open: so many deadlines were missed in a row that it gets no
     /// decisions, each of which would wait for its own. It is closed by an answer to a probe before
     /// the deadline.
@@ -93,9 +88,9 @@ impl Link {
         *lock(&self.answers)
     }
 
-    /// Whether it may hang: another connection is better.
+    /// Whether a command was given up and nothing was answered since: another connection is better.
     pub(super) fn is_suspect(&self) -> bool {
-        self.answers().is_suspect()
+        self.answers().given_up > 0
     }
 
     /// Why it takes no decision, and nothing else if too much is unanswered.
@@ -170,7 +165,7 @@ impl Link {
                 if answers.is_read_only {
                     sleep(MIN_AGE.saturating_sub(begun.elapsed())).await;
                     return Error::new(ErrorKind::Unknown, "READONLY the server is no primary");
-                } else if !answers.is_suspect() && !answers.is_open() {
+                } else if answers.given_up == 0 && !answers.is_open() {
                     break;
                 }
                 let left = max_silence.saturating_sub(answers.silent_since.elapsed());

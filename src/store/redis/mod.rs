@@ -194,7 +194,7 @@ pub struct RedisStore {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     servers: Arc<Servers>,
     /// `tollgate:1{`
     key_start: Vec<u8>,

@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{KeyQuery, Queries, Settlement, Units},
+    arguments::{KeyQuery, Settlement, Units},
     failure,
     limits::RedisLimit,
     lock,
@@ -33,10 +33,8 @@ pub(super) struct Query<L, K> {
 
 impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     pub(super) fn new(shared: &Arc<Shared>, limit: &L, key: K) -> Self {
-        let mut queries = Queries::about(shared);
-        limit.queries(&key, &mut queries);
         Self {
-            all: queries.all,
+            all: limit.queries(shared, &key),
             shared: Arc::clone(shared),
             limit: limit.clone(),
             key,
@@ -112,7 +110,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
         let replies = Replies::read(&scripts, answers, cost)?;
         Some(Verdict {
-            admitted: replies.is_admitted(),
+            admitted: replies.admitted,
             snapshot: (self.limit).read_all(&self.key, &mut replies.members.into_iter())?,
         })
     }

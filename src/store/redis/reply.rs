@@ -7,6 +7,8 @@ use crate::{
     clock::Timestamp,
 };
 
+use super::arguments::units_of;
+
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
     let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS];
@@ -55,16 +57,17 @@ const BYTES: usize = 7;
 const HELD: usize = 6;
 
 /// What members replied, by one reply about several limits or by one about each.
-#[derive(Default)]
 pub(super) struct Replies {
     pub(super) members: Vec<MemberReply>,
-    refused: bool,
+    /// Whether all limits that are not in shadow admit the cost.
+    pub(super) admitted: bool,
 }
 
 impl Replies {
     /// Reads the replies of decisions by these limits; `None` if they are none.
     pub(super) fn read(limits: &[&Script], answers: &[Bytes], cost: u32) -> Option<Self> {
-        let mut replies = Self::default();
+        let (members, admitted) = (Vec::new(), true);
+        let mut replies = Self { members, admitted };
         match answers.len() == limits.len() {
             true => limits
                 .iter()
@@ -73,11 +76,6 @@ impl Replies {
             false => replies.read_one(limits, answers.first()?, cost)?,
         }
         Some(replies)
-    }
-
-    /// Whether all limits that are not in shadow admit the cost.
-    pub(super) fn is_admitted(&self) -> bool {
-        !self.refused
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
@@ -121,16 +119,12 @@ impl Replies {
             for member in limit.members() {
                 let fits = fitting & 1 == 1;
                 fitting >>= 1;
-                self.refused |= !fits && !member.in_shadow;
+                self.admitted &= fits || member.in_shadow;
                 // A member that admits what another one refuses was not charged, as by a cost of 0.
                 // So it is with what is admitted and only looked at.
                 let cost = if charged || !fits { cost } else { 0 };
                 self.members.push(MemberReply {
-                    cost: if member.per_request {
-                        cost.min(1)
-                    } else {
-                        cost
-                    },
+                    cost: units_of(member, cost),
                     admitted: fits,
                     charged,
                     now,

@@ -9,23 +9,23 @@ use crate::{
 };
 
 use super::{
-    arguments::Queries,
+    Shared,
+    arguments::KeyQuery,
     limits::{RedisLimit, admission},
 };
 
 impl RedisLimit<RuleKey> for RuleLimits {
-    fn queries(&self, key: &RuleKey, queries: &mut Queries<'_>) {
-        for charge in key.charges() {
+    fn queries(&self, shared: &Shared, key: &RuleKey) -> Vec<KeyQuery> {
+        let each = key.charges().iter().map(|charge| {
             let limit = key.limits().limit(charge.limit);
             // The policy of the algorithm itself: a limit that is written in Rust under this name,
             // with the key of the same extractor, has the same bucket.
             with_algorithm!(&limit.limit, |rule| match limit.in_shadow {
-                true => {
-                    queries.push(&Shadow::new(rule.clone()), &charge.key, rule.policy_id());
-                }
-                false => queries.push(rule, &charge.key, rule.policy_id()),
-            });
-        }
+                true => shared.query(&Shadow::new(rule.clone()), &charge.key, rule.policy_id()),
+                false => shared.query(rule, &charge.key, rule.policy_id()),
+            })
+        });
+        each.collect()
     }
 
     fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply) -> Option<RuleSnapshot> {

@@ -49,8 +49,8 @@ pub(super) struct Loadable {
 }
 
 impl Loadable {
-    fn new(limits: Vec<Script>, holds: bool) -> Self {
-        let text = text(&limits, holds);
+    fn new(limits: Vec<Script>, beside_holds: bool) -> Self {
+        let text = text(&limits, beside_holds || hold(&limits));
         let sha1 = Sha1::digest(text.as_bytes());
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
@@ -82,13 +82,11 @@ impl Scripts {
             .map(|member| member.function)
             .collect();
         let keep_lists = (script.members().iter()).filter(|member| member.has_list());
-        let limits = vec![script.clone()];
-        let holds = hold(&limits);
         Self {
             limit: TypeId::of::<A>(),
             layout: layout.join("+"),
             lists: keep_lists.count(),
-            loadable: Arc::new(Loadable::new(limits, holds)),
+            loadable: Arc::new(Loadable::new(vec![script.clone()], false)),
             script,
         }
     }
@@ -127,8 +125,7 @@ impl ScriptCache {
         let several = of_several.entry(all.clone().map(|one| one.limit).collect());
         let make = || {
             let limits: Vec<_> = all.map(|one| one.script.clone()).collect();
-            let holds = hold(&limits);
-            fits_one_script(&limits).then(|| Arc::new(Loadable::new(limits, holds)))
+            fits_one_script(&limits).then(|| Arc::new(Loadable::new(limits, false)))
         };
         several.or_insert_with(make).clone()
     }
