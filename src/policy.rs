@@ -144,7 +144,7 @@ impl Policy {
     /// The same policy with a shape of its own, which is not only that of its algorithm.
     #[must_use]
     pub(crate) fn of_shape(self, shape: impl fmt::Display) -> Self {
-        debug_assert!(!self.has_own_name(), "the shape is a part of the id");
+        debug_assert_eq!(self.own_name(), None, "the shape is a part of the id");
         Self {
             shape: PolicyId::of(2, &PolicyName::of(format_args!("{shape}"))),
             ..self
@@ -170,10 +170,10 @@ impl Policy {
     /// This policy, but under the name of the other one if that has a name of its own.
     #[must_use]
     pub(crate) fn named_like(self, other: &Self) -> Self {
-        if other.has_own_name() {
-            return self.known_as(other.name.clone());
+        match other.own_name() {
+            Some(name) => self.known_as(name.clone()),
+            None => self,
         }
-        self
     }
 
     /// The same policy under a name of its own.
@@ -194,7 +194,7 @@ impl Policy {
     /// The policy that counts requests: another one than this, unless this has a name of its own.
     #[must_use]
     pub(crate) fn per_request(self) -> Self {
-        if self.has_own_name() {
+        if self.own_name().is_some() {
             return self;
         }
         Self {
@@ -204,8 +204,9 @@ impl Policy {
         }
     }
 
-    fn has_own_name(&self) -> bool {
-        self.id == Self::named_id(&self.name, self.shape)
+    /// The name that it was given, if it was given one.
+    pub(crate) fn own_name(&self) -> Option<&PolicyName> {
+        (self.id == Self::named_id(&self.name, self.shape)).then_some(&self.name)
     }
 
     fn named_id(name: &str, shape: PolicyId) -> PolicyId {

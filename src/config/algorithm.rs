@@ -43,7 +43,7 @@ impl<A> Choice<A> {
         names.find(|name| !fields.iter().any(|field| field.name == *name))
     }
 
-    fn build(&self, mut map: Map) -> Result<(A, Given), String> {
+    fn build(&self, mut map: Map) -> Result<A, String> {
         let (of, fields) = (self.name, self.fields());
         if let Some(field) = self.does_not_have(&map) {
             let fields: Vec<_> = fields.iter().map(|field| field.name).collect();
@@ -65,18 +65,18 @@ impl<A> Choice<A> {
                 }
             }
         }
-        Ok(((self.build)(&given)?, given))
+        (self.build)(&given)
     }
 }
 
 /// The fields that are given.
 type Map = BTreeMap<String, Value>;
 
-/// Reads an algorithm of one of these, and gives the fields back with it.
+/// Reads an algorithm of one of these.
 pub(super) fn read<'de, A, D: Deserializer<'de>>(
     deserializer: D,
     choices: &[Choice<A>],
-) -> Result<(A, Given), D::Error> {
+) -> Result<A, D::Error> {
     let Distinct(map) = Distinct::deserialize(deserializer)?;
     let choice = choose(choices, &map);
     choice
@@ -120,7 +120,7 @@ macro_rules! deserialize {
         impl<'de> Deserialize<'de> for $Rule {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let only = Choice::of::<$Rule>(<$Rule>::read);
-                read(deserializer, &[only]).map(|(rule, _)| rule)
+                read(deserializer, &[only])
             }
         }
     )+};

@@ -82,16 +82,8 @@ impl AnyAlgorithm {
     }
 }
 
-/// One of the algorithms, and its name if one is given.
-pub(crate) struct NamedAlgorithm {
-    pub(crate) algorithm: AnyAlgorithm,
-    pub(crate) name: Option<String>,
-}
-
-impl<'de> Deserialize<'de> for NamedAlgorithm {
+impl<'de> Deserialize<'de> for AnyAlgorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (algorithm, given) = read(deserializer, CHOICES)?;
-        let name = given.get("name");
-        Ok(Self { algorithm, name })
+        read(deserializer, CHOICES)
     }
 }

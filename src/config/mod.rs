@@ -29,7 +29,7 @@ mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
-    any::{AnyAlgorithm, AnyState, NamedAlgorithm, with_algorithm, with_state},
+    any::{AnyAlgorithm, AnyState, with_algorithm, with_state},
     value::Distinct,
 };
 

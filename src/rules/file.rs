@@ -10,7 +10,7 @@ use serde::{
     },
 };
 
-use crate::config::{Distinct, NamedAlgorithm};
+use crate::config::{AnyAlgorithm, Distinct};
 
 use super::key_source::OnMissing;
 
@@ -63,7 +63,7 @@ struct RuleFields {
     cost: Option<u32>,
     #[serde(default)]
     shadow: bool,
-    limit: Each<NamedAlgorithm>,
+    limit: Each<AnyAlgorithm>,
     plans: Option<PlansFields>,
 }
 
@@ -100,7 +100,7 @@ struct KeyFields {
 struct PlansFields {
     by: PlanFields,
     /// For each plan, by its value.
-    limits: Distinct<Each<NamedAlgorithm>>,
+    limits: Distinct<Each<AnyAlgorithm>>,
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,8 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use http::HeaderName;
 
 use crate::{
-    config::NamedAlgorithm,
+    algorithm::Algorithm,
+    config::AnyAlgorithm,
     error::ConfigError,
     key::{ClientIp, Header, PeerIp},
 };
@@ -170,7 +171,7 @@ impl Builder<'_> {
     /// other rule may.
     fn add_limits(
         &mut self,
-        Each(given): Each<NamedAlgorithm>,
+        Each(given): Each<AnyAlgorithm>,
         (rule, rule_name): (u32, &str),
         in_shadow: bool,
     ) -> Result<Range<u32>, String> {
@@ -180,11 +181,12 @@ impl Builder<'_> {
                 "`limit` has {count} limits, but must have 1 to {MAX_LIMITS}"
             ));
         }
-        for NamedAlgorithm { algorithm, name } in given {
-            if count > 1 && name.is_none() {
+        for algorithm in given {
+            let own_name = algorithm.policy().own_name().cloned();
+            if count > 1 && own_name.is_none() {
                 return Err("each of several limits needs a `name`".to_owned());
             }
-            let name = name.as_deref().unwrap_or(rule_name);
+            let name = own_name.as_deref().unwrap_or(rule_name);
             let is_of_another = *self.names.entry(name.to_owned()).or_insert(rule) != rule;
             if is_of_another || (self.limits.0[first..].iter()).any(|other| other.name() == name) {
                 return Err(format!("another rule or limit has the name `{name}`"));
