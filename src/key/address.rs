@@ -67,17 +67,8 @@ pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
 
 /// The rejection if the server has not put the peer into the extensions, which is a mistake in its
 /// setup: logged once.
-#[inline]
-fn missing_peer() -> MissingKey {
-    log_missing_peer();
-    MissingKey::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the address of the peer is not known",
-    )
-}
-
 #[cold]
-fn log_missing_peer() {
+fn missing_peer() -> MissingKey {
     static LOGGED: Once = Once::new();
 
     LOGGED.call_once(|| {
@@ -88,6 +79,10 @@ fn log_missing_peer() {
              extensions of each request; a Unix socket has no peer address and needs another key"
         );
     });
+    MissingKey::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the address of the peer is not known",
+    )
 }
 
 #[inline]

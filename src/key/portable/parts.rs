@@ -156,13 +156,11 @@ impl KeyParts {
     }
 
     fn readable(&mut self, kind: u8, value: &[u8]) -> &mut Self {
-        let is_short = value.len() <= Self::MAX_VALUE_LEN
-            && value.iter().map(|&byte| plain_len(byte)).sum::<usize>() <= Self::MAX_VALUE_LEN;
-        if is_short {
-            self.bytes.extend_from_slice(&[kind, b':']);
-            push_plain(&mut self.bytes, value);
-            self.bytes.push(b';');
-            return self;
+        if value.len() <= Self::MAX_VALUE_LEN {
+            let plain = plain(value);
+            if plain.len() <= Self::MAX_VALUE_LEN {
+                return self.part(kind, &plain);
+            }
         }
         self.digest(kind.to_ascii_uppercase(), value)
     }
@@ -205,20 +203,14 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~/:@+=,".contains(&byte)
 }
 
-fn plain_len(byte: u8) -> usize {
-    if is_plain(byte) { 1 } else { "%XX".len() }
-}
-
-/// Appends the bytes, those that are not plain as `%` and two digits.
-fn push_plain(bytes: &mut Vec<u8>, value: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-
+/// The bytes, those that are not plain as `%` and two digits.
+fn plain(value: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
     for &byte in value {
-        if is_plain(byte) {
-            bytes.push(byte);
-        } else {
-            let [high, low] = [byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]);
-            bytes.extend_from_slice(&[b'%', high, low]);
+        match is_plain(byte) {
+            true => text.push(byte),
+            false => text.extend_from_slice(format!("%{byte:02X}").as_bytes()),
         }
     }
+    text
 }

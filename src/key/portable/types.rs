@@ -42,6 +42,18 @@ one_part! {
     Bytes: |bytes| bytes(bytes);
     /// As the number 0 or 1.
     bool: |yes| number(*yes);
+    u8: |number| number(*number);
+    u16: |number| number(*number);
+    u32: |number| number(*number);
+    u64: |number| number(*number);
+    u128: |number| number(*number);
+    usize: |number| number(*number as u128);
+    i8: |number| signed(*number);
+    i16: |number| signed(*number);
+    i32: |number| signed(*number);
+    i64: |number| signed(*number);
+    i128: |number| signed(*number);
+    isize: |number| signed(*number as i128);
     IpAddr: |ip| address(*ip);
     Ipv4Addr: |ip| address(*ip);
     Ipv6Addr: |ip| address(*ip);
@@ -96,25 +108,6 @@ impl<T: PortableKey + ToOwned + ?Sized> PortableKey for Cow<'_, T> {
     fn write_to(&self, parts: &mut KeyParts) {
         (**self).write_to(parts);
     }
-}
-
-// The types differ only in their names. A cast widens each of them, even `usize` and `isize`, which
-// have no `From`.
-macro_rules! integers {
-    ($($method:ident as $Widest:ident: $($Int:ident)+;)+) => {
-        $($(
-            impl PortableKey for $Int {
-                fn write_to(&self, parts: &mut KeyParts) {
-                    parts.$method(*self as $Widest);
-                }
-            }
-        )+)+
-    };
-}
-
-integers! {
-    number as u128: u8 u16 u32 u64 u128 usize;
-    signed as i128: i8 i16 i32 i64 i128 isize;
 }
 
 // As long as the tuples of extractors are.
