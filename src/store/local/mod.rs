@@ -226,19 +226,13 @@ impl<A, K, C> fmt::Debug for LocalStoreBuilder<A, K, C> {
     }
 }
 
-impl<A, K, C> ImmediateStore<A, K> for LocalStore<A, K, C>
-where
-    A: LocalBuckets<K, Tables: Send + Sync>,
-    K: Key,
-    C: Clock,
+impl<A: LocalBuckets<K, Tables: Send + Sync>, K: Key, C: Clock> ImmediateStore<A, K>
+    for LocalStore<A, K, C>
 {
 }
 
-impl<A, K, C> Store<A, K> for LocalStore<A, K, C>
-where
-    A: LocalBuckets<K, Tables: Send + Sync>,
-    K: Key,
-    C: Clock,
+impl<A: LocalBuckets<K, Tables: Send + Sync>, K: Key, C: Clock> Store<A, K>
+    for LocalStore<A, K, C>
 {
     type Deciding = Pending<Decided<A>>;
     type Writing = Pending<Written>;

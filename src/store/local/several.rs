@@ -48,40 +48,23 @@ pub(super) trait DecidesTogether {
 
 /// Decides about the cost by all of them: says whether all admit it.
 pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: Now<'_>) -> bool {
-    let mut locked = Locked {
-        members,
-        is_charged: false,
-    };
-    for member in &mut *locked.members {
+    for member in &mut *members {
         member.lock(ask.charge(), clock);
     }
     let (cost, now) = (ask.cost(), clock());
-    let admitted = locked.members.iter_mut().all(|it| it.admits(cost, now));
+    let admitted = members.iter_mut().all(|it| it.admits(cost, now));
     // What one of them refuses is charged to none.
     let ask = if admitted { ask } else { Ask::Look(cost) };
-    for member in &mut *locked.members {
+    for member in &mut *members {
         member.decide(ask, now);
     }
-    locked.is_charged = ask.charge() > 0;
-    drop(locked);
+    for member in &mut *members {
+        member.unlock(ask.charge() > 0);
+    }
     for member in members {
         member.afterwards(now);
     }
     admitted
-}
-
-/// Unlocks all of them when it is dropped, before anything that they hold is.
-struct Locked<'a, 'm> {
-    members: &'a mut [&'m mut dyn DecidesTogether],
-    is_charged: bool,
-}
-
-impl Drop for Locked<'_, '_> {
-    fn drop(&mut self) {
-        for member in &mut *self.members {
-            member.unlock(self.is_charged);
-        }
-    }
 }
 
 impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
