@@ -63,18 +63,14 @@ impl Decision {
         Self(Policies::One(policy))
     }
 
-    /// Admitted, without a limit: that of no policy.
-    pub(crate) fn of_no_policy() -> Self {
-        Self(Policies::Several(Arc::default()))
-    }
-
-    /// The decision of those of these policies that are not in shadow; `None` if there are none.
-    pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Option<Self> {
+    /// The decision of those of these policies that are not in shadow; if there are none, that of no
+    /// policy: admitted, without a limit.
+    pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Self {
         policies.retain(|policy| policy.in_shadow().is_none());
         match policies.len() {
-            0 => None,
-            1 => policies.pop().map(Self::of_one),
-            _ => Some(Self::of_all(policies)),
+            0 => Self(Policies::Several(Arc::default())),
+            1 => Self::of_one(policies.remove(0)),
+            _ => Self::of_all(policies),
         }
     }
 
@@ -102,7 +98,7 @@ impl Decision {
     pub(crate) fn with_freed(self, units: u32) -> Self {
         let policies = self.policies().iter().cloned();
         let freed = policies.map(|policy| policy.with_freed(units.into()));
-        Self::of(freed.collect()).unwrap_or(self)
+        Self::of(freed.collect())
     }
 
     /// Resolves its status once, instead of at each read.

@@ -23,13 +23,7 @@ const MIN_ROOM: usize = 32;
 const SPARSE: usize = 4;
 
 impl Admissions {
-    /// No entries, in a log that was last written in this slot.
-    #[inline]
-    pub(super) fn since(slot: u64) -> Self {
-        Self::of_one_entry(slot, 0)
-    }
-
-    /// A log of one entry; of none, if it has no units.
+    /// A log of one entry; of none, if it has no units: then it was last written in this slot.
     #[inline]
     pub(super) fn of_one_entry(slot: u64, units: u64) -> Self {
         Self {
@@ -169,13 +163,10 @@ impl Admissions {
     /// The slot of the unit with this number, of those that count.
     #[inline]
     pub(super) fn slot_of_unit(&self, counted: &Counted, number: u64) -> u64 {
-        match number {
-            1 => counted.first_slot,
-            _ => self.slot_of_total(counted.before + number),
+        if number == 1 {
+            return counted.first_slot;
         }
-    }
-
-    fn slot_of_total(&self, total: u64) -> u64 {
+        let total = counted.before + number;
         let before = self.earlier.partition_point(|entry| entry.total < total);
         (self.earlier.get(before)).map_or(self.stamp, |entry| entry.slot)
     }

@@ -165,12 +165,10 @@ impl Limit for InFlight {
             (false, 0) => Judgement::NeverFits,
             (false, _) => Judgement::RefusedUntilOneEnds,
         };
+        let remaining = self.max.saturating_sub(snapshot.taken);
         let status = Status {
-            remaining: self.max.saturating_sub(snapshot.taken),
             judgement,
-            replenished_after_micros: 0,
-            reset_after_micros: 0,
-            delay_micros: 0,
+            ..Status::of(self.max, remaining, 0, true, |_| None)
         };
         output(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
     }

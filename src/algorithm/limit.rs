@@ -73,7 +73,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
     fn decision_of(&self, snapshot: &Self::Snapshot) -> Decision {
         let mut policies = Vec::with_capacity(2);
         self.describe(snapshot, &mut |policy| policies.push(policy));
-        Decision::of(policies).unwrap_or_else(Decision::of_no_policy)
+        Decision::of(policies)
     }
 
     /// How long the admitted request must be delayed.

@@ -168,7 +168,7 @@ impl Algorithm for Log {
 
     #[inline]
     fn fresh(&self, at: Timestamp) -> Admissions {
-        Admissions::since(self.slot_of(at))
+        Admissions::of_one_entry(self.slot_of(at), 0)
     }
 
     /// The entries that no longer count are searched for once.

@@ -62,9 +62,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
             observer,
         }
     }
-}
 
-impl<A, S, W> RateLimiter<A, S, W> {
     /// Tells the observer of a call: what was decided, or `None` where units were charged whether
     /// they fitted or not.
     pub(super) fn notify_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(

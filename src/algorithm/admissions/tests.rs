@@ -20,7 +20,7 @@ impl Plain {
 
 #[test]
 fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept() {
-    let mut log = Admissions::since(0);
+    let mut log = Admissions::of_one_entry(0, 0);
     // The last entry is not in the list.
     for slot in 1..=65 {
         log.append(&log.all(), 1, slot);
@@ -36,7 +36,7 @@ fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept()
 
 #[test]
 fn it_holds_what_a_plain_list_of_units_holds() {
-    let (mut log, mut plain) = (Admissions::since(0), Plain::default());
+    let (mut log, mut plain) = (Admissions::of_one_entry(0, 0), Plain::default());
     let mut random = Rng::with_seed(1);
     let mut next = |below: u64| random.u64(..below);
     let mut slot = 0;
