@@ -84,7 +84,6 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
-    #[inline]
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
     }

@@ -105,7 +105,6 @@ macro_rules! each_of {
                 )+
             }
 
-            #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
                 let mut delay = Duration::ZERO;
                 $(

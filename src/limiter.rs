@@ -98,7 +98,6 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Errors
     ///
     /// The store could not decide.
-    #[inline]
     pub fn check<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Decision, C, S, K, Q, W>
     where
         K: Key,
@@ -119,7 +118,6 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Errors
     ///
     /// The store could not decide.
-    #[inline]
     pub fn check_cost<'a, K, Q>(
         &'a self,
         key: &'a Q,
@@ -154,7 +152,6 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// # Ok::<(), tollgate::StoreError>(())
     /// # }).unwrap();
     /// ```
-    #[inline]
     pub fn peek<'a, K, Q>(&'a self, key: &'a Q) -> Call<'a, Decision, C, S, K, Q, W>
     where
         K: Key,
@@ -318,12 +315,10 @@ const fn gives_back_what_it_takes<L: Limit>() {
 }
 
 impl<A, S, W> RateLimiter<A, S, W> {
-    #[inline]
     pub(crate) const fn algorithm(&self) -> &A {
         &self.algorithm
     }
 
-    #[inline]
     pub(crate) const fn store(&self) -> &S {
         &self.store
     }

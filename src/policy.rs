@@ -26,7 +26,6 @@ impl PolicyId {
     }
 
     /// The policy that is all of these together, in this order.
-    #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         // An odd multiplier and a rotation: a different order is a different policy.
@@ -40,13 +39,11 @@ impl PolicyId {
 
     /// The same, of the rule with this number.
     #[cfg(feature = "rules")]
-    #[inline]
     pub(crate) const fn and_number(self, number: u64) -> Self {
         self.and(Self(number))
     }
 
     /// The id as a number, which is the same in every process.
-    #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -233,7 +230,6 @@ impl Policy {
     }
 
     /// The most that is let through at once: the quota's units, or the burst.
-    #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -243,7 +239,6 @@ impl Policy {
         Duration::from_micros(self.window_micros)
     }
 
-    #[inline]
     pub(crate) fn window_micros(&self) -> u64 {
         self.window_micros
     }

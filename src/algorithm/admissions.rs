@@ -24,7 +24,6 @@ const SPARSE: usize = 4;
 
 impl Admissions {
     /// A log of one entry; of none, if it has no units: then it was last written in this slot.
-    #[inline]
     pub(super) fn of_one_entry(slot: u64, units: u64) -> Self {
         Self {
             stamp: slot,

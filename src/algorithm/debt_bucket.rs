@@ -199,7 +199,6 @@ impl DebtBucket {
         }
     }
 
-    #[inline]
     fn waits(&self) -> bool {
         self.made_of.at_once_units.is_some()
     }
@@ -208,17 +207,14 @@ impl DebtBucket {
 impl Algorithm for DebtBucket {
     type State = Owing;
 
-    #[inline]
     fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    #[inline]
     fn judge(&self, state: &Owing, cost: u32, now: Timestamp) -> bool {
         self.has_room(&self.owing_at(state, now), cost)
     }
 
-    #[inline]
     fn debit(&self, state: &mut Owing, units: u64, now: Timestamp) {
         self.debit_amount(state, self.amount(units), now);
     }
@@ -237,7 +233,6 @@ impl Algorithm for DebtBucket {
         tick >= state.tick && state.debt_at(tick) == 0
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> Owing {
         Owing {
             debt: 0,
@@ -269,7 +264,6 @@ impl Algorithm for DebtBucket {
         status.resolve(self.policy.limit())
     }
 
-    #[inline]
     fn lazy_status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
         let shown = self.shown(self.owing_at(state, now), *state);
         self.lazily(shown, (cost, admitted), now)
@@ -434,23 +428,19 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Additive for DebtBucket {
-    #[inline]
     fn fits(&self, state: &Owing, parts: u64, now: Timestamp) -> bool {
         let owing = self.owing_at(state, now);
         owing.debt.saturating_add(parts) <= self.numbers.capacity
     }
 
-    #[inline]
     fn amount(&self, units: u64) -> u64 {
         units.saturating_mul(self.numbers.unit)
     }
 
-    #[inline]
     fn converted(&self, state: &Owing, parts: u64) -> u64 {
         self.counted(parts, state.speed).min(MAX_PARTS)
     }
 
-    #[inline]
     fn debit_amount(&self, state: &mut Owing, parts: u64, now: Timestamp) {
         *state = self.owing_at(state, now);
         // What is never paid back is not owed.

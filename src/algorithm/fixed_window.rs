@@ -127,7 +127,6 @@ impl FixedWindow {
     }
 
     /// The start of the window that `micros` is in, if nobody has opened one.
-    #[inline]
     fn start_at(&self, micros: u64) -> u64 {
         match self.from_first_request {
             true => micros,
@@ -141,7 +140,6 @@ setters!(additive FixedWindow, policy);
 impl Algorithm for FixedWindow {
     type State = Window;
 
-    #[inline]
     fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -167,7 +165,6 @@ impl Algorithm for FixedWindow {
         state.start <= now.as_micros() && self.running(state, now).used == 0
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> Window {
         let start = self.start_at(at.as_micros());
         Window { start, used: 0 }

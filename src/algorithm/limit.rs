@@ -207,7 +207,6 @@ impl<A: Algorithm> Limit for A {
 impl<A: Algorithm> KeyLimit for A {
     type State = A::State;
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> A::State {
         Algorithm::fresh(self, at)
     }
@@ -217,7 +216,6 @@ impl<A: Algorithm> KeyLimit for A {
         Algorithm::judge(self, state, cost, now)
     }
 
-    #[inline]
     fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
         Algorithm::debit(self, state, units, now);
     }
@@ -231,7 +229,6 @@ impl<A: Algorithm> KeyLimit for A {
         Algorithm::is_fresh(self, state, now)
     }
 
-    #[inline]
     fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
         Algorithm::inherit(self, shared, now)
     }

@@ -133,12 +133,10 @@ impl Log {
 impl Algorithm for Log {
     type State = Admissions;
 
-    #[inline]
     fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    #[inline]
     fn judge(&self, state: &Admissions, cost: u32, now: Timestamp) -> bool {
         self.has_room(&self.counted(state, now), cost)
     }
@@ -166,7 +164,6 @@ impl Algorithm for Log {
         state.stamp <= now.as_micros() && is_over
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> Admissions {
         Admissions::of_one_entry(self.slot_of(at), 0)
     }
@@ -191,19 +188,16 @@ impl Algorithm for Log {
         Admissions::of_one_entry(shared.stamp, self.counted(shared, now).units)
     }
 
-    #[inline]
     fn status(&self, state: &Admissions, cost: u32, admitted: bool, now: Timestamp) -> Status {
         self.status_beside(state, 0, (cost, admitted), now)
     }
 }
 
 impl Additive for Log {
-    #[inline]
     fn fits(&self, state: &Admissions, units: u64, now: Timestamp) -> bool {
         self.counted(state, now).units.saturating_add(units) <= self.quota.units()
     }
 
-    #[inline]
     fn status_beside(
         &self,
         state: &Admissions,

@@ -230,14 +230,12 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
     /// so, and each keeps what is returned here. That must be small. It must refuse, now and later,
     /// all that a copy would refuse, and admit now what `shared` admits now.
-    #[inline]
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
         shared.clone()
     }
 
     /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it.
     #[doc(hidden)]
-    #[inline]
     fn lazy_status(
         &self,
         state: &Self::State,

@@ -19,7 +19,6 @@ pub trait SameRule: Clone + Send + Sync + 'static {
 }
 
 /// What a request of this cost is charged.
-#[inline]
 fn charged<T: SameRule, N: Ord + From<u8>>(cost: N) -> N {
     match T::COUNTS_REQUESTS {
         true => cost.min(N::from(1)),
@@ -31,27 +30,22 @@ fn charged<T: SameRule, N: Ord + From<u8>>(cost: N) -> N {
 impl<T: SameRule> Algorithm for T {
     type State = <T::Rule as Algorithm>::State;
 
-    #[inline]
     fn policy(&self) -> &Policy {
         self.rule().policy()
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> Self::State {
         self.rule().fresh(at)
     }
 
-    #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
         self.rule().judge(state, charged::<T, _>(cost), now)
     }
 
-    #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
         self.rule().debit(state, charged::<T, _>(units), now);
     }
 
-    #[inline]
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         self.rule().refund(state, charged::<T, _>(cost), now);
     }
@@ -61,7 +55,6 @@ impl<T: SameRule> Algorithm for T {
         self.rule().is_fresh(state, now)
     }
 
-    #[inline]
     fn status(&self, state: &Self::State, cost: u32, admitted: bool, now: Timestamp) -> Status {
         let cost = charged::<T, _>(cost);
         self.rule().status(state, cost, admitted, now)
@@ -73,7 +66,6 @@ impl<T: SameRule> Algorithm for T {
         self.rule().step(state, charged::<T, _>(cost), now)
     }
 
-    #[inline]
     fn lazy_status(
         &self,
         state: &Self::State,
@@ -85,7 +77,6 @@ impl<T: SameRule> Algorithm for T {
         self.rule().lazy_status(state, cost, admitted, now)
     }
 
-    #[inline]
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
         self.rule().inherit(shared, now)
     }
@@ -138,27 +129,22 @@ pub(crate) trait SameAdditiveRule: SameRule<Rule: Additive> {}
 
 #[diagnostic::do_not_recommend]
 impl<T: SameAdditiveRule> Additive for T {
-    #[inline]
     fn fits(&self, state: &Self::State, amount: u64, now: Timestamp) -> bool {
         self.rule().fits(state, amount, now)
     }
 
-    #[inline]
     fn amount(&self, units: u64) -> u64 {
         self.rule().amount(units)
     }
 
-    #[inline]
     fn converted(&self, state: &Self::State, amount: u64) -> u64 {
         self.rule().converted(state, amount)
     }
 
-    #[inline]
     fn debit_amount(&self, state: &mut Self::State, amount: u64, now: Timestamp) {
         self.rule().debit_amount(state, amount, now);
     }
 
-    #[inline]
     fn status_beside(
         &self,
         state: &Self::State,

@@ -119,7 +119,6 @@ impl Generation {
         })
     }
 
-    #[inline]
     fn has_ended(&self, now: Timestamp) -> bool {
         self.amount > 0 && self.ends_at_micros <= now.as_micros()
     }
@@ -134,17 +133,14 @@ impl Generation {
 impl<S> SettledState<S> {
     /// The time of this state: no clock moves it back. (The rule knows when it was charged, but not
     /// when units were held.)
-    #[inline]
     fn time(&self, now: Timestamp) -> Timestamp {
         Timestamp::from_micros(max(now.as_micros(), self.last_micros))
     }
 
-    #[inline]
     fn held(&self) -> u64 {
         self.generations[0].amount + self.generations[1].amount
     }
 
-    #[inline]
     fn has_ended(&self, now: Timestamp) -> bool {
         self.generations.iter().any(|held| held.has_ended(now))
     }
@@ -159,7 +155,6 @@ pub struct SettledSnapshot {
 }
 
 impl SettledSnapshot {
-    #[inline]
     fn of(status: LazyStatus, [_, later]: &[Generation; 2], is_held: bool) -> Self {
         Self {
             status,
@@ -187,7 +182,6 @@ impl<A: Additive> Limit for Settled<A> {
 impl<A: Additive> KeyLimit for Settled<A> {
     type State = SettledState<A::State>;
 
-    #[inline]
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
         self.with_ended_spent(state, now, |state, now| {
             let amount = self
@@ -198,7 +192,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
         })
     }
 
-    #[inline]
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
         let now = self.bring_up_to(state, now);
         self.rule.debit(&mut state.state, units, now);
@@ -266,7 +259,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
         small.held() == 0 && self.rule.is_fresh(&small.state, now)
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> Self::State {
         SettledState {
             state: self.rule.fresh(at),
@@ -292,7 +284,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
         }
     }
 
-    #[inline]
     fn snapshot(
         &self,
         state: &Self::State,
@@ -313,7 +304,6 @@ impl<A: Additive> KeyLimit for Settled<A> {
 impl<A: Additive> Settled<A> {
     /// Calls the closure with the state once what has ended is spent: with a copy, where something
     /// has ended.
-    #[inline]
     fn with_ended_spent<T>(
         &self,
         state: &SettledState<A::State>,
@@ -330,7 +320,6 @@ impl<A: Additive> Settled<A> {
     }
 
     /// Holds a cost.
-    #[inline]
     fn hold(&self, state: &mut SettledState<A::State>, cost: u32, now: Timestamp) {
         let now = self.bring_up_to(state, now);
         if state.held() == 0 {
@@ -360,7 +349,6 @@ impl<A: Additive> Settled<A> {
     }
 
     /// All that is held, by this limit's numbers.
-    #[inline]
     fn held(&self, state: &SettledState<A::State>) -> u64 {
         let [earlier, later] =
             (state.generations).map(|held| self.rule.converted(&state.state, held.amount));
@@ -369,7 +357,6 @@ impl<A: Additive> Settled<A> {
 
     /// Spends what was held in generations that have ended, and counts what is left by this limit's
     /// numbers from now on, as the rule does with its state.
-    #[inline]
     fn bring_up_to(&self, state: &mut SettledState<A::State>, now: Timestamp) -> Timestamp {
         let now = state.time(now);
         state.last_micros = now.as_micros();
@@ -386,7 +373,6 @@ impl<A: Additive> Settled<A> {
     }
 
     /// Counts what was held in generations that have ended as spent at their ends.
-    #[inline]
     fn spend_what_ended(&self, state: &mut SettledState<A::State>, now: Timestamp) {
         if !state.has_ended(now) {
             return;

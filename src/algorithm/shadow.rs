@@ -89,7 +89,6 @@ impl<A: KeyLimit> Limit for Shadow<A> {
         self.limit.each_policy(output);
     }
 
-    #[inline]
     fn policy_id(&self) -> PolicyId {
         self.limit.policy_id()
     }
@@ -103,7 +102,6 @@ impl<A: KeyLimit> Limit for Shadow<A> {
         });
     }
 
-    #[inline]
     fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
         match self.in_shadow {
             true => Duration::ZERO,
@@ -116,7 +114,6 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     type State = A::State;
 
     /// Every cost.
-    #[inline]
     fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
         self.in_shadow || self.limit.judge(state, cost, now)
     }
@@ -146,22 +143,18 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
         self.limit.refund(state, cost, now);
     }
 
-    #[inline]
     fn is_fresh(&self, state: &A::State, now: Timestamp) -> bool {
         self.limit.is_fresh(state, now)
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> A::State {
         self.limit.fresh(at)
     }
 
-    #[inline]
     fn inherit(&self, shared: &A::State, now: Timestamp) -> A::State {
         self.limit.inherit(shared, now)
     }
 
-    #[inline]
     fn snapshot(
         &self,
         state: &A::State,
@@ -178,7 +171,6 @@ impl<A: KeyLimit> KeyLimit for Shadow<A> {
     }
 
     /// Charges what the algorithm inside admits. A cost that was not charged counts as 0.
-    #[inline]
     fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         let (admitted, snapshot) = self.limit.step(state, cost, now);
         let would_refuse = self.in_shadow && !admitted;

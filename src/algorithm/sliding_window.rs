@@ -76,7 +76,6 @@ pub struct TwoWindows {
 }
 
 impl Weighing {
-    #[inline]
     fn new(units: u64, period_micros: u64, tick_micros: u64) -> Self {
         Self {
             units,
@@ -168,17 +167,14 @@ setters!(additive SlidingWindow, policy);
 impl Algorithm for SlidingWindow {
     type State = TwoWindows;
 
-    #[inline]
     fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    #[inline]
     fn judge(&self, state: &TwoWindows, cost: u32, now: Timestamp) -> bool {
         cost == 0 || self.fits(state, cost.into(), now)
     }
 
-    #[inline]
     fn debit(&self, state: &mut TwoWindows, units: u64, now: Timestamp) {
         *state = self.by.windows_at(state, now).with(units);
     }
@@ -197,7 +193,6 @@ impl Algorithm for SlidingWindow {
         state.stamp <= now.as_micros() && (windows.previous, windows.current) == (0, 0)
     }
 
-    #[inline]
     fn fresh(&self, at: Timestamp) -> TwoWindows {
         TwoWindows {
             stamp: at.as_micros(),
@@ -224,7 +219,6 @@ impl Algorithm for SlidingWindow {
         self.status_beside(state, 0, (cost, admitted), now)
     }
 
-    #[inline]
     fn lazy_status(
         &self,
         state: &TwoWindows,
@@ -300,7 +294,6 @@ impl SlidingWindow {
 }
 
 impl Additive for SlidingWindow {
-    #[inline]
     fn fits(&self, state: &TwoWindows, units: u64, now: Timestamp) -> bool {
         self.by.has_room(&self.by.windows_at(state, now), units)
     }

@@ -26,7 +26,6 @@ macro_rules! tuple {
                 $(self.$index.describe(&snapshot.$index, output);)+
             }
 
-            #[inline]
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
                 Duration::ZERO$(.max(self.$index.delay_of(&snapshot.$index)))+
             }
@@ -40,12 +39,10 @@ macro_rules! tuple {
         impl<$($member: KeyLimit),+> KeyLimit for ($($member),+) {
             type State = ($($member::State),+);
 
-            #[inline]
             fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
                 true $(&& self.$index.judge(&state.$index, cost, now))+
             }
 
-            #[inline]
             fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
                 $(self.$index.debit(&mut state.$index, units, now);)+
             }
@@ -68,24 +65,20 @@ macro_rules! tuple {
                 $(self.$index.refund(&mut state.$index, cost, now);)+
             }
 
-            #[inline]
             fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
                 true $(&& self.$index.is_fresh(&state.$index, now))+
             }
 
-            #[inline]
             fn fresh(&self, at: Timestamp) -> Self::State {
                 ($(self.$index.fresh(at)),+)
             }
 
-            #[inline]
             fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {
                 (
                     $(self.$index.inherit(&shared.$index, now)),+
                 )
             }
 
-            #[inline]
             fn snapshot(
                 &self,
                 state: &Self::State,
@@ -98,7 +91,6 @@ macro_rules! tuple {
                 )
             }
 
-            #[inline]
             fn step(
                 &self,
                 state: &mut Self::State,
@@ -179,7 +171,6 @@ fn output_counted<A: Scripted>(
 
 /// The snapshot of a member. If it admits what another member refuses, it is charged nothing, so
 /// its snapshot is that of a cost of 0.
-#[inline]
 fn member_snapshot<A: KeyLimit>(
     member: &A,
     state: &A::State,

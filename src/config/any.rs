@@ -33,7 +33,6 @@ macro_rules! any {
 
         impl AnyAlgorithm {
             /// The number of the algorithm in the list.
-            #[inline]
             pub(crate) fn number(&self) -> u64 {
                 enum Number {
                     $($Kind),+

@@ -16,7 +16,6 @@ pub(super) enum Request<Snapshot: 'static> {
 
 impl<Snapshot> Request<Snapshot> {
     /// What an observer is told that it is about; none, if none is told.
-    #[inline]
     pub(super) fn observed_cost(&self) -> Option<u32> {
         match self {
             Self::Decide(Ask::Charge(cost)) | Self::Change(Change::Debit(cost)) => Some(*cost),
@@ -36,7 +35,6 @@ pub trait Output<L: Limit, K: Key>: Sized {
 }
 
 /// Charges a held cost at once, where nobody settles it.
-#[inline]
 pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
     (store, limit, key): (&S, &L, &Q),
     verdict: &Verdict<L::Snapshot>,

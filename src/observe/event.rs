@@ -88,7 +88,6 @@ pub(crate) trait Decided {
 
 /// By a limit, from the snapshot of its store; or in the store's place.
 impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
-    #[inline]
     fn decision(&self) -> Decision {
         match self.1 {
             Ok(snapshot) => self.0.decision_of(snapshot),
@@ -96,7 +95,6 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
         }
     }
 
-    #[inline]
     fn delay(&self) -> Duration {
         match self.1 {
             Ok(snapshot) => self.0.delay_of(snapshot),
@@ -104,7 +102,6 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
         }
     }
 
-    #[inline]
     fn describe_shadows(&self, output: &mut dyn FnMut(PolicyDecision, bool)) {
         if let Ok(snapshot) = self.1 {
             self.0.shadows_of(snapshot, output);

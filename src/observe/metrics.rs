@@ -195,7 +195,6 @@ impl<K> Observe<K> for Metrics {
         }
     }
 
-    #[inline]
     fn times_store(&self) -> bool {
         self.store.is_some()
     }
@@ -203,7 +202,6 @@ impl<K> Observe<K> for Metrics {
 
 impl Handles {
     /// The counters of a policy, which are made if it is new.
-    #[inline]
     fn counters(&self, policy: &PolicyDecision) -> &PolicyCounters {
         let name = policy.policy();
         for slot in &self.policies {

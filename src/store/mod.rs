@@ -45,7 +45,6 @@ pub enum Ask {
 
 impl Ask {
     /// The cost that is asked about.
-    #[inline]
     #[must_use]
     pub fn cost(self) -> u32 {
         match self {
@@ -54,7 +53,6 @@ impl Ask {
     }
 
     /// Decides by a state, as a store does that has it at hand.
-    #[inline]
     pub fn decide<A: KeyLimit>(
         self,
         limit: &A,
@@ -73,7 +71,6 @@ impl Ask {
     }
 
     /// What an admission is charged.
-    #[inline]
     #[cfg(any(feature = "local", feature = "redis"))]
     fn charge(self) -> u32 {
         match self {

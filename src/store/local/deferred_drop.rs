@@ -22,22 +22,7 @@ impl<K, S> DeferredDrops<K, S> {
     }
 
     #[inline]
-    pub(super) fn entry(&mut self, (key, state): (K, S)) {
-        self.keep(Some(key), Some(state));
-    }
-
-    #[inline]
-    pub(super) fn key(&mut self, key: K) {
-        self.keep(Some(key), None);
-    }
-
-    #[inline]
-    pub(super) fn state(&mut self, state: S) {
-        self.keep(None, Some(state));
-    }
-
-    #[inline]
-    fn keep(&mut self, key: Option<K>, state: Option<S>) {
+    pub(super) fn keep(&mut self, key: Option<K>, state: Option<S>) {
         if needs_drop::<(K, S)>() {
             // Mostly there is only one: a list grows to four at once otherwise.
             self.0.reserve_exact(1);

@@ -77,13 +77,11 @@ impl<K, S> Entries<K, S> {
         entry.ok().map(|entry| entry.remove().0)
     }
 
-    #[inline]
     pub(super) fn in_slot(&mut self, slot: usize) -> Option<OccupiedEntry<'_, (K, S)>> {
         self.0.get_bucket_entry(slot).ok()
     }
 
     /// Puts in a key that is not there, and for which [room was made](Self::make_room).
-    #[inline]
     pub(super) fn insert(&mut self, hash: u64, key: K, state: S) {
         let has_room = |_: &_| unreachable!("room was made");
         self.0.insert_unique(hash, (key, state), has_room);
@@ -91,7 +89,6 @@ impl<K, S> Entries<K, S> {
 
     /// Makes room for a key. Where removed entries took some of the room with them, it is won back
     /// by building the same table anew.
-    #[inline]
     pub(super) fn make_room(&mut self, hash_of: impl Fn(&K) -> u64) {
         if self.len() == self.0.capacity() {
             let full = capacity(self.slots());

@@ -116,7 +116,7 @@ impl<S> Overflow<S> {
         let mut bucket = self.lock();
         let now = now();
         if let Some(state) = bucket.take_if(|state| limit.is_fresh(state, now)) {
-            drops.state(state);
+            drops.keep(None, Some(state));
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);
         bucket

@@ -96,11 +96,11 @@ impl<K: Key, S> Place<'_, K, S> {
                 reservation.keep();
             }
             Self::New { key, state, .. } => {
-                drops.entry((key, state));
+                drops.keep(Some(key), Some(state));
             }
             Self::Shared { .. } if is_charged => overflow.is_charged_now(),
             Self::Shared { .. } => {}
-            Self::Fresh { state, .. } => drops.state(state),
+            Self::Fresh { state, .. } => drops.keep(None, Some(state)),
         }
         false
     }

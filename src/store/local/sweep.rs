@@ -101,7 +101,8 @@ impl<K: Key, S> Shards<K, S> {
             if let Some(entry) = entries.in_slot(sweep.next_slot as usize)
                 && algorithm.is_fresh(&entry.get().1, now)
             {
-                drops.entry(entry.remove().0);
+                let (key, state) = entry.remove().0;
+                drops.keep(Some(key), Some(state));
             }
             sweep.next_slot = sweep.next_slot.wrapping_add(1);
             if sweep.next_slot as usize >= all {

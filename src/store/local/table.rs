@@ -221,10 +221,10 @@ impl<K: Key, S> Table<K, S> {
         let mut shard = self.shards.lock(hash);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-                drops.state(replace(state, fresh_state(limit)));
+                drops.keep(None, Some(replace(state, fresh_state(limit))));
             }
-        } else if let Some(entry) = shard.entries.remove(hash, is(key)) {
-            drops.entry(entry);
+        } else if let Some((key, state)) = shard.entries.remove(hash, is(key)) {
+            drops.keep(Some(key), Some(state));
             self.shards.uncount(1);
         }
     }
@@ -248,7 +248,6 @@ impl<K: Key, S> Table<K, S> {
         })
     }
 
-    #[inline]
     fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         (mut shard, hash, at): Unknown<'a, K, S>,
@@ -266,7 +265,7 @@ impl<K: Key, S> Table<K, S> {
             if cost == 0 || !limit.judge(&state, cost, at) {
                 return Place::Fresh { shard, state };
             }
-            drops.state(state);
+            drops.keep(None, Some(state));
         }
         let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
             return Place::Shared {
@@ -282,7 +281,7 @@ impl<K: Key, S> Table<K, S> {
             Err(shard) => shard,
             // Another call has given it one meanwhile.
             Ok(entry) => {
-                drops.key(own);
+                drops.keep(Some(own), None);
                 return entry;
             }
         };
