@@ -121,9 +121,12 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Vec<Option<String>> {
-        from_the_right(Line::whole(line.as_bytes()))
-            .map(|client| client.ok().map(|ip| ip.to_string()))
-            .collect()
+        from_the_right(Line {
+            text: line.as_bytes(),
+            is_cut: false,
+        })
+        .map(|client| client.ok().map(|ip| ip.to_string()))
+        .collect()
     }
 
     fn all(ips: &[&str]) -> Vec<Option<String>> {
@@ -193,7 +196,13 @@ mod tests {
     #[test]
     fn what_is_cut_inside_of_a_string_is_never_read_as_an_element() {
         let line = br#"for=1.1.1.1;host="a,for=6.6.6.6,\\\",for=7.7.7.7", for=9.9.9.9"#;
-        let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
+        let told = |at| {
+            from_the_right(Line {
+                text: &line[at..],
+                is_cut: true,
+            })
+            .collect::<Vec<_>>()
+        };
         let last = Ok("9.9.9.9".parse().unwrap());
         let comma = line.len() - " for=9.9.9.9".len() - 1;
         for at in 0..=comma {

@@ -5,9 +5,9 @@ use super::node::Unreadable;
 /// A line of a header, or the end of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    text: &'a [u8],
+    pub(super) text: &'a [u8],
     /// Whether the line goes on to the left, unread.
-    is_cut: bool,
+    pub(super) is_cut: bool,
 }
 
 /// The last item of a text, and what is before it, if there is more.
@@ -59,20 +59,6 @@ pub(super) fn trim(mut text: &[u8]) -> &[u8] {
         text = rest;
     }
     text
-}
-
-#[cfg(test)]
-impl<'a> Line<'a> {
-    pub(super) fn whole(text: &'a [u8]) -> Self {
-        let is_cut = false;
-        Self { text, is_cut }
-    }
-
-    /// The end of a line, from this byte on.
-    pub(super) fn cut_at(text: &'a [u8], at: usize) -> Self {
-        let (text, is_cut) = (&text[at..], true);
-        Self { text, is_cut }
-    }
 }
 
 #[cfg(test)]

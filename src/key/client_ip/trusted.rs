@@ -1,9 +1,6 @@
 //! The address blocks of the trusted proxies.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::Arc,
-};
+use std::{net::IpAddr, sync::Arc};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -75,26 +72,12 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
 /// Blocks that are not public need not be covered: private ones, loopback, multicast and, in IPv6,
 /// everything but global unicast.
 fn hold_every_public_address(nets: &[IpNet]) -> bool {
-    const NOT_PUBLIC_V4: [Ipv4Net; 8] = [
-        Ipv4Net::new_assert(Ipv4Addr::new(0, 0, 0, 0), 8),
-        Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8),
-        Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10),
-        Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8),
-        Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16),
-        Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12),
-        Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 0, 0), 16),
-        Ipv4Net::new_assert(Ipv4Addr::new(224, 0, 0, 0), 3),
-    ];
-    const NOT_PUBLIC_V6: [Ipv6Net; 3] = [
-        Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 3),
-        Ipv6Net::new_assert(Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
-        Ipv6Net::new_assert(Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
-    ];
+    const NOT_PUBLIC: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 \
+        172.16.0.0/12 192.168.0.0/16 224.0.0.0/3 ::/3 4000::/2 8000::/1";
 
-    let mut nets = nets.to_vec();
-    nets.extend(NOT_PUBLIC_V4.map(IpNet::from));
-    nets.extend(NOT_PUBLIC_V6.map(IpNet::from));
-    IpNet::aggregate(&nets)
+    let not_public = NOT_PUBLIC.split(' ').flat_map(str::parse);
+    let all: Vec<IpNet> = nets.iter().copied().chain(not_public).collect();
+    IpNet::aggregate(&all)
         .iter()
         .any(|net| net.prefix_len() == 0)
 }

@@ -29,7 +29,10 @@ mod tests {
 
     #[test]
     fn items_come_from_the_right_and_empty_ones_do_not() {
-        let line = Line::whole(b",1.1.1.1, ,\t2.2.2.2 ,x,,");
+        let line = Line {
+            text: b",1.1.1.1, ,\t2.2.2.2 ,x,,",
+            is_cut: false,
+        };
         let items: Vec<_> = from_the_right(line).collect();
         assert_eq!(items, [Err(Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
     }
@@ -37,14 +40,28 @@ mod tests {
     #[test]
     fn a_line_without_items_says_nothing() {
         for line in [&b""[..], b" ", b",", ", ,\t,".as_bytes()] {
-            assert_eq!(from_the_right(Line::whole(line)).count(), 0, "{line:?}");
+            assert_eq!(
+                from_the_right(Line {
+                    text: line,
+                    is_cut: false
+                })
+                .count(),
+                0,
+                "{line:?}"
+            );
         }
     }
 
     #[test]
     fn an_item_that_may_have_been_cut_is_left_out_and_one_after_a_comma_is_kept() {
         let line = b"11.1.1.1,22.2.2.2";
-        let told = |at| from_the_right(Line::cut_at(line, at)).collect::<Vec<_>>();
+        let told = |at| {
+            from_the_right(Line {
+                text: &line[at..],
+                is_cut: true,
+            })
+            .collect::<Vec<_>>()
+        };
         for at in 0..=8 {
             assert_eq!(told(at), [ip("22.2.2.2"), Err(Unreadable)], "{at}");
         }
