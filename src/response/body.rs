@@ -72,8 +72,8 @@ pub trait FromBytes {
 }
 
 /// Lets the body of a response keep what its request holds.
-pub(super) fn keep_until_end<B: FromBytes>(response: &mut Response<B>, end: BodyEnd) {
-    let end = end.of_response(response.status(), response.headers());
+pub(super) fn keep_until_end<B: FromBytes>(response: &mut Response<B>, mut end: BodyEnd) {
+    end.begin(response.status(), response.headers());
     let body = mem::replace(response.body_mut(), B::from_bytes(Bytes::new()));
     *response.body_mut() = body.keeping(end);
 }

@@ -162,12 +162,7 @@ impl BodyEnd {
     }
 
     /// The body of a response with this head comes next.
-    pub(super) fn of_response(mut self, status: StatusCode, headers: &HeaderMap) -> Self {
-        self.begin(status, headers);
-        self
-    }
-
-    fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
+    pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
         if let Some(settling) = &mut self.settling {
             settling.end = Some(End {
                 status,
