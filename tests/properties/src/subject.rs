@@ -11,7 +11,7 @@ use tollgate::{
     Decision, RateLimiter, Timestamp,
     algorithm::{KeyLimit, PolicyId, Scripted},
     clock::ManualClock,
-    store::{LocalStore, RedisStore},
+    store::{Ask, LocalStore, RedisStore},
 };
 
 use crate::{
@@ -199,8 +199,8 @@ impl<A: Scripted> Bucket for Pure<A> {
                 return Admission::of(algorithm, cost, snapshot);
             }
             Call::Look(cost) => {
-                let (_, snapshot) = algorithm.look(state, cost, now);
-                return Admission::of(algorithm, cost, snapshot);
+                let seen = Ask::Look(cost).decide(algorithm, state, now);
+                return Admission::of(algorithm, cost, seen.snapshot);
             }
             Call::Debit(units) => algorithm.debit(state, units.into(), now),
             Call::Refund(cost) => algorithm.refund(state, cost, now),

@@ -4,7 +4,7 @@
 use std::{fmt::Debug, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
-use tollgate::{Timestamp, algorithm::*};
+use tollgate::{Timestamp, algorithm::*, store::Ask};
 use tollgate_algorithms::every_additive;
 use tollgate_properties::{
     for_all,
@@ -216,8 +216,8 @@ impl<A: Additive<State: Debug>> Played<A> {
     /// is spent now.
     fn what_is_told_is_true(&self, name: &str, cost: u32) -> TestCaseResult {
         let now = at(self.now);
-        let (admitted, snapshot) = self.settled.look(&self.state, cost, now);
-        let told = self.settled.decision_of(&snapshot);
+        let seen = Ask::Look(cost).decide(&self.settled, &mut self.state.clone(), now);
+        let (admitted, told) = (seen.admitted, self.settled.decision_of(&seen.snapshot));
         let held = self.held();
         let remaining = told.remaining();
         let fits = |units: u64| self.alone.fits(&self.plain, self.alone.amount(units), now);
@@ -274,12 +274,12 @@ fn looks_as_it_decides<A: Additive<State: Debug>>(
         played.play(*step);
         let (settled, now) = (&played.settled, at(played.now));
         for cost in [0, 1, 3, 1_000] {
-            let (looked, seen) = settled.look(&played.state, cost, now);
-            let mut state = played.state.clone();
-            let (admitted, told) = settled.step(&mut state, cost, now);
-            prop_assert_eq!(looked, admitted, "{}: {} in {:?}", name, cost, steps);
+            let asks = [Ask::Look(cost), Ask::Charge(cost)];
+            let [seen, told] = asks.map(|ask| ask.decide(settled, &mut played.state.clone(), now));
+            let admitted = told.admitted;
+            prop_assert_eq!(seen.admitted, admitted, "{}: {} in {:?}", name, cost, steps);
             if !admitted || cost == 0 {
-                let [seen, told] = [seen, told].map(|one| settled.decision_of(&one));
+                let [seen, told] = [seen, told].map(|one| settled.decision_of(&one.snapshot));
                 prop_assert_eq!(seen, told, "{}: {} in {:?}", name, cost, steps);
             }
         }
