@@ -355,28 +355,20 @@ impl Limit<'_> {
 
     fn write(&self) -> String {
         let (k, key) = (self.number, self.key);
-        let mut text = String::new();
-        let ends = self.members.iter().map(|named| named.name("ends"));
-        let ends = match &*ends.collect::<Vec<_>>() {
-            [only] => only.clone(),
-            all => {
-                text += &format!("local until_{k} = math.max({})\n", all.join(", "));
-                self.name("until")
-            }
-        };
-        let lists: Vec<_> = self.members.iter().filter_map(|named| named.list).collect();
-        let or_new_list = match lists.is_empty() {
-            true => "",
-            false => " or has_new_list",
-        };
-        let expire = lists.iter();
-        let expire = expire.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
+        let ends: Vec<_> = self
+            .members
+            .iter()
+            .map(|named| named.name("ends"))
+            .collect();
+        let lists = self.members.iter().filter_map(|named| named.list);
+        let expire = lists.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
         let all = [vec![self.name("value")], self.in_flight("leases")].concat();
         let all = all.join(" .. ");
-        text + &format!(
-            "local ttl_ms_{k}\n\
-             if {ends} >= key_expires_at_{k} or not servers_time{or_new_list} then\n  \
-               local expiry = math.min({ends} + math.ceil(({ends} - now_{k}) / 64) + 1e6, 2 ^ 53 - 1)\n  \
+        format!(
+            "local ttl_ms_{k}, until_{k} = nil, math.max({})\n\
+             if until_{k} >= key_expires_at_{k} or not servers_time or has_new_list then\n  \
+               local expiry = until_{k} + math.ceil((until_{k} - now_{k}) / 64) + 1e6\n  \
+               expiry = math.min(expiry, 2 ^ 53 - 1)\n  \
                key_expires_at_{k} = math.max(key_expires_at_{k}, expiry)\n  \
                ttl_ms_{k} = math.max(math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000), min_ttl_ms)\n\
              end\n\
@@ -387,6 +379,7 @@ impl Limit<'_> {
              else\n  \
                call('SET', KEYS[{key}], {all}, 'KEEPTTL')\n\
              end\n",
+            ends.join(", "),
             self.value("now"),
             expire.collect::<String>()
         )

@@ -302,9 +302,10 @@ local ends_3
 _, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
   log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3, drop_3)
-local ttl_ms_1
-if ends_1 >= key_expires_at_1 or not servers_time then
-  local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+local ttl_ms_1, until_1 = nil, math.max(ends_1)
+if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
+  local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
@@ -314,10 +315,10 @@ if ttl_ms_1 then
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end
-local until_2 = math.max(ends_2, ends_3)
-local ttl_ms_2
+local ttl_ms_2, until_2 = nil, math.max(ends_2, ends_3)
 if until_2 >= key_expires_at_2 or not servers_time or has_new_list then
-  local expiry = math.min(until_2 + math.ceil((until_2 - now_2) / 64) + 1e6, 2 ^ 53 - 1)
+  local expiry = until_2 + math.ceil((until_2 - now_2) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_2 = math.max(key_expires_at_2, expiry)
   ttl_ms_2 = math.max(math.ceil((key_expires_at_2 - ahead_2 - now) / 1000), min_ttl_ms)
 end

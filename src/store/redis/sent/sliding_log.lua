@@ -217,9 +217,10 @@ local ends_1
 _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
   log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
     first_total_1, last_slot_1, drop_1)
-local ttl_ms_1
-if ends_1 >= key_expires_at_1 or not servers_time or has_new_list then
-  local expiry = math.min(ends_1 + math.ceil((ends_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+local ttl_ms_1, until_1 = nil, math.max(ends_1)
+if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
+  local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end

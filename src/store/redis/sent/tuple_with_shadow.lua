@@ -133,10 +133,10 @@ if not must and (op == LOOK or not fits_1) then
   return pack('<BI7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0), now + ahead_1,
     #stored_1) .. stored_1
 end
-local until_1 = math.max(ends_1, ends_2)
-local ttl_ms_1
-if until_1 >= key_expires_at_1 or not servers_time then
-  local expiry = math.min(until_1 + math.ceil((until_1 - now_1) / 64) + 1e6, 2 ^ 53 - 1)
+local ttl_ms_1, until_1 = nil, math.max(ends_1, ends_2)
+if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
+  local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
