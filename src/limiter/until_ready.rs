@@ -167,12 +167,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// otherwise: after a reset, a refund, a settlement, or with other numbers.
     ///
     /// It only looks. If that fails, or if the future is dropped meanwhile, nothing is charged.
-    async fn room<K, Q>(&self, key: &Q, cost: u32, refused_for: Duration)
+    async fn room<K: Key, Q: AsKey<K> + ?Sized>(&self, key: &Q, cost: u32, refused_for: Duration)
     where
-        K: Key,
-        Q: AsKey<K> + ?Sized,
         S: Store<C::Limit, K>,
-        W: Observe<K>,
     {
         let (mut since, mut wait) = (Instant::now(), refused_for);
         loop {
