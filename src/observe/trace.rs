@@ -107,12 +107,8 @@ impl<K: Debug + Hash> Observe<K> for Trace {
     fn observe(&self, event: &Event<'_, K>) {
         event.describe_shadows(&mut |policy, would_refuse| {
             if let (Some(key), true) = (event.key(), would_refuse) {
-                self.log(
-                    key,
-                    event.cost(),
-                    (policy.policy(), Outcome::ShadowRefused),
-                    None,
-                );
+                let refused = (policy.policy(), Outcome::ShadowRefused);
+                self.log(key, event.cost(), refused, None);
             }
         });
         let decision = event.decision();

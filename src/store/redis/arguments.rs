@@ -56,7 +56,8 @@ impl Shared {
         start.extend_from_slice(&self.key_start);
         start.extend_from_slice(scripts.layout.as_bytes());
         start.push(b':');
-        start.extend_from_slice(&encode_id(policy));
+        let id = URL_SAFE_NO_PAD.encode(policy.as_u64().to_be_bytes());
+        start.extend_from_slice(id.as_bytes());
         start.push(b':');
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
@@ -215,14 +216,6 @@ pub(super) fn units_of(member: &Member, units: u32) -> u32 {
         true => units.min(1),
         false => units,
     }
-}
-
-/// A policy's id in base64url.
-fn encode_id(policy: PolicyId) -> [u8; 11] {
-    let mut letters = [0; 11];
-    let written = URL_SAFE_NO_PAD.encode_slice(policy.as_u64().to_be_bytes(), &mut letters);
-    written.expect("8 bytes are 11 letters");
-    letters
 }
 
 /// What each member is charged, and its numbers; those of holding are left.
