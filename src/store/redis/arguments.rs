@@ -242,16 +242,3 @@ fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>
 fn push(arguments: &mut Vec<u8>, number: f64) {
     arguments.extend_from_slice(&number.to_le_bytes());
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_11_letters() {
-        let encoded = |id| String::from_utf8(encode_id(PolicyId::from_bits(id)).to_vec()).unwrap();
-        assert_eq!(encoded(0), "AAAAAAAAAAA");
-        assert_eq!(encoded(u64::MAX), "__________8");
-        assert_eq!(encoded(0x0123_4567_89ab_cdef), "ASNFZ4mrze8");
-    }
-}

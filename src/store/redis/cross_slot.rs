@@ -129,7 +129,6 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
     /// it stays: a refund could free units that others have used.
     async fn take_back(&self, at: usize, charge: Bytes, (others, cost): (&[Bytes], u32)) {
-        let KeyQuery { scripts, keys, .. } = &self.all[at];
         let (query, mut answers) = (&self.all[at], others.to_vec());
         answers[at] = charge.clone();
         let admission = self.read(&answers, cost).and_then(|verdict| {
@@ -137,7 +136,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             admissions.into_iter().nth(at)
         });
         let admission = admission.unwrap_or_default();
-        let arguments = if scripts.has(|member| member.settled) {
+        let arguments = if query.scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
             let units = Units::Settled(Settlement {
                 admission: &admission,
@@ -150,21 +149,19 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let units = Units::TakenBack(cost, &admission);
             vec![
                 self.shared.arguments([query], (Op::TakeBack, units)),
-                reply::value_of(&scripts.script, &charge),
+                reply::value_of(&query.scripts.script, &charge),
             ]
         };
-        let run = |arguments| {
-            let script = Some(&*scripts.loadable);
-            self.shared.run(script, keys.clone(), arguments, None)
-        };
-        let _ = run(arguments).await;
-        if scripts.has(|member| member.in_flight) {
+        let _ = self.shared.send_late(query, arguments).await;
+        if query.scripts.has(|member| member.in_flight) {
             let ended = KeyQuery {
                 place: self.shared.next_place(),
                 ..query.clone()
             };
-            let ends = (Op::Change, Units::InFlight(-1));
-            let _ = run(vec![self.shared.arguments([&ended], ends)]).await;
+            let ends = self
+                .shared
+                .arguments([&ended], (Op::Change, Units::InFlight(-1)));
+            let _ = self.shared.send_late(&ended, vec![ends]).await;
         }
     }
 

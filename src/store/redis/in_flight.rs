@@ -97,10 +97,8 @@ fn renewed_every(query: &KeyQuery) -> Duration {
 
 /// Forgets a bucket in which nothing is in flight.
 fn forget(buckets: &mut HashMap<Bytes, Bucket>, key: &Bytes) {
-    if let Some(Bucket {
-        task: Some(task), ..
-    }) = buckets.remove(key)
-    {
+    let task = buckets.remove(key).and_then(|bucket| bucket.task);
+    if let Some(task) = task {
         task.abort();
     }
 }
