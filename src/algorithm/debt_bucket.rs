@@ -27,16 +27,11 @@ use crate::{
     quota::Quota,
 };
 
+/// How much may be owed, and how it is paid off: the names are those of `bucket.lua`.
 #[derive(Debug, Clone)]
 pub struct DebtBucket {
     made_of: MadeOf,
     pub(super) policy: Policy,
-    numbers: BucketNumbers,
-}
-
-/// How much may be owed, and how it is paid off: the names are those of `bucket.lua`.
-#[derive(Debug, Clone, Copy)]
-struct BucketNumbers {
     /// The largest debt, in parts of a unit.
     capacity: u64,
     /// The parts of a unit.
@@ -79,7 +74,7 @@ impl DebtBucket {
         Owing {
             debt: self.counted(state.debt_at(tick), state.speed),
             tick,
-            speed: self.numbers.rate,
+            speed: self.rate,
         }
     }
 
@@ -87,15 +82,15 @@ impl DebtBucket {
     /// can keep.
     #[inline]
     fn counted(&self, debt: u64, speed: u64) -> u64 {
-        match speed == self.numbers.rate || debt == 0 {
+        match speed == self.rate || debt == 0 {
             true => debt,
-            false => converted(debt, speed, self.numbers.rate),
+            false => converted(debt, speed, self.rate),
         }
     }
 
     #[inline]
     fn tick_of(&self, now: Timestamp) -> u64 {
-        match self.numbers.tick_micros {
+        match self.tick_micros {
             1 => now.as_micros(),
             tick => now.as_micros() / tick,
         }
@@ -104,8 +99,8 @@ impl DebtBucket {
     /// Whether the debt stays within the capacity with this cost.
     #[inline]
     fn has_room(&self, owing: &Owing, cost: u32) -> bool {
-        let charged = u64::from(cost).saturating_mul(self.numbers.unit);
-        cost == 0 || owing.debt.saturating_add(charged) <= self.numbers.capacity
+        let charged = u64::from(cost).saturating_mul(self.unit);
+        cost == 0 || owing.debt.saturating_add(charged) <= self.capacity
     }
 
     /// The status after a decision about a cost that left this debt.
@@ -115,10 +110,10 @@ impl DebtBucket {
             debt,
             tick,
             now.as_micros(),
-            self.numbers.unit,
-            self.numbers.rate,
-            self.numbers.tick_micros << 32 | u64::from(cost.0),
-            self.numbers.burst_and_rest,
+            self.unit,
+            self.rate,
+            self.tick_micros << 32 | u64::from(cost.0),
+            self.burst_and_rest,
         ];
         LazyStatus::new(cost, numbers, Self::resolve)
     }
@@ -188,7 +183,7 @@ impl DebtBucket {
 
     /// How many parts are paid off, from tick 0 on, until this debt is.
     fn paid_at(&self, parts: u64, tick: u64) -> u128 {
-        u128::from(tick) * u128::from(self.numbers.rate) + u128::from(parts)
+        u128::from(tick) * u128::from(self.rate) + u128::from(parts)
     }
 
     /// Of an admission that may wait for its turn, the tick and what was owed then.
@@ -237,7 +232,7 @@ impl Algorithm for DebtBucket {
         Owing {
             debt: 0,
             tick: self.tick_of(at),
-            speed: self.numbers.rate,
+            speed: self.rate,
         }
     }
 
@@ -252,7 +247,7 @@ impl Algorithm for DebtBucket {
         let mut owing = self.owing_at(&before, now);
         let admitted = self.has_room(&owing, cost);
         if admitted && cost > 0 {
-            owing.debt += u64::from(cost) * self.numbers.unit;
+            owing.debt += u64::from(cost) * self.unit;
             (state.debt, state.tick, state.speed) = (owing.debt, owing.tick, owing.speed);
         }
         let shown = self.shown(owing, before);
@@ -274,7 +269,7 @@ impl Algorithm for DebtBucket {
     /// overtake them.
     fn withdraw(&self, state: &mut Owing, admission: &LazyStatus, cost: u32, now: Timestamp) {
         if let Some((tick, debt)) = self.turn(admission)
-            && state.speed == self.numbers.rate
+            && state.speed == self.rate
             && self.paid_at(state.debt, state.tick) == self.paid_at(debt, tick)
         {
             self.take_out(state, cost, now);
@@ -409,13 +404,11 @@ impl DebtBucket {
         Some(Self {
             made_of,
             policy,
-            numbers: BucketNumbers {
-                capacity: exact(capacity)?,
-                unit: exact(unit)?,
-                rate: exact(rate)?,
-                tick_micros,
-                burst_and_rest: exact(burst_and_rest)?,
-            },
+            capacity: exact(capacity)?,
+            unit: exact(unit)?,
+            rate: exact(rate)?,
+            tick_micros,
+            burst_and_rest: exact(burst_and_rest)?,
         })
     }
 }
@@ -430,11 +423,11 @@ fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
 impl Additive for DebtBucket {
     fn fits(&self, state: &Owing, parts: u64, now: Timestamp) -> bool {
         let owing = self.owing_at(state, now);
-        owing.debt.saturating_add(parts) <= self.numbers.capacity
+        owing.debt.saturating_add(parts) <= self.capacity
     }
 
     fn amount(&self, units: u64) -> u64 {
-        units.saturating_mul(self.numbers.unit)
+        units.saturating_mul(self.unit)
     }
 
     fn converted(&self, state: &Owing, parts: u64) -> u64 {
@@ -444,7 +437,7 @@ impl Additive for DebtBucket {
     fn debit_amount(&self, state: &mut Owing, parts: u64, now: Timestamp) {
         *state = self.owing_at(state, now);
         // What is never paid back is not owed.
-        let more = if self.numbers.rate > 0 { parts } else { 0 };
+        let more = if self.rate > 0 { parts } else { 0 };
         state.debt = state.debt.saturating_add(more).min(MAX_PARTS);
     }
 
@@ -474,10 +467,10 @@ impl Scripted for DebtBucket {
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {
-        output(self.numbers.capacity);
-        output(self.numbers.unit);
-        output(self.numbers.rate);
-        output(self.numbers.tick_micros);
+        output(self.capacity);
+        output(self.unit);
+        output(self.rate);
+        output(self.tick_micros);
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Owing> {
@@ -508,11 +501,9 @@ impl Scripted for DebtBucket {
         let member = reply.next()?;
         let mut state = self.state(member.at, &member.numbers)?;
         // What others hold is counted as the debt is stored.
-        let held = member.held_units().into_iter();
-        let held: Vec<_> =
-            (held.map(|(amount, at)| (self.converted(&state, amount), at))).collect();
-        for (amount, at) in held {
-            self.debit_amount(&mut state, amount, at);
+        let stored = state;
+        for (amount, at) in member.held_units() {
+            self.debit_amount(&mut state, self.converted(&stored, amount), at);
         }
         Some(self.lazy_status(&state, member.cost, member.admitted, member.now))
     }

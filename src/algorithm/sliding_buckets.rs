@@ -93,15 +93,12 @@ impl SlidingBuckets {
         if precision < Duration::from_micros(1) {
             return Err(ConfigError::PeriodTooShort { period: precision });
         }
-        let does_not_divide = ConfigError::PrecisionDoesNotDivide { precision, period };
-        if precision > period || !precision.subsec_nanos().is_multiple_of(1_000) {
-            return Err(does_not_divide);
+        let is_whole = precision.subsec_nanos().is_multiple_of(1_000);
+        if !is_whole || !period.as_nanos().is_multiple_of(precision.as_nanos()) {
+            return Err(ConfigError::PrecisionDoesNotDivide { precision, period });
         }
         let precision_micros = micros_rounded_up(precision);
         let sub_counters = quota.period_micros() / precision_micros;
-        if !quota.period_micros().is_multiple_of(precision_micros) {
-            return Err(does_not_divide);
-        }
         if sub_counters > MAX_SUB_COUNTERS {
             return Err(ConfigError::TooManySubCounters {
                 sub_counters,

@@ -7,7 +7,7 @@ use crate::{
 };
 
 use super::{
-    described::{Described, Field, Given, QUOTA},
+    described::{Described, Given},
     same_rule::{SameAdditiveRule, SameRule},
     setters::setters,
 };
@@ -90,10 +90,6 @@ impl SlidingLog {
 
 impl Described for SlidingLog {
     const NAME: &'static str = "sliding-log";
-
-    fn fields() -> Vec<Field> {
-        vec![QUOTA]
-    }
 
     fn build(given: &Given) -> Result<Self, String> {
         given.make("quota", Self::try_new)

@@ -7,7 +7,7 @@ use crate::{
 };
 
 use super::{
-    described::{Described, Field, Given, QUOTA},
+    described::{Described, Given},
     fixed_window::MAX_UNITS,
     setters::setters,
 };
@@ -344,10 +344,6 @@ impl Scripted for SlidingWindow {
 
 impl Described for SlidingWindow {
     const NAME: &'static str = "sliding-window";
-
-    fn fields() -> Vec<Field> {
-        vec![QUOTA]
-    }
 
     fn build(given: &Given) -> Result<Self, String> {
         given.make("quota", Self::try_new)

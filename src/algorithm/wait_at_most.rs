@@ -87,10 +87,7 @@ impl<A: Clone + 'static> SameRule for WaitAtMost<A> {
     }
 }
 
-impl<A> Described for WaitAtMost<A>
-where
-    A: Described + SameRule<Rule = DebtBucket>,
-{
+impl<A: Described + SameRule<Rule = DebtBucket>> Described for WaitAtMost<A> {
     const NAME: &'static str = A::NAME;
 
     fn fields() -> Vec<Field> {

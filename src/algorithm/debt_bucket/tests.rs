@@ -23,7 +23,7 @@ fn under_another_rate_the_same_time_is_owed() {
         let recovers_after = state.debt.div_ceil(state.speed);
         let mut moved = state;
         other.debit(&mut moved, 0, at(0));
-        assert_eq!(moved.speed, other.numbers.rate);
+        assert_eq!(moved.speed, other.rate);
         for (bucket, state) in [(&one, &state), (&other, &state), (&other, &moved)] {
             let is_fresh =
                 [recovers_after - 1, recovers_after].map(|m| bucket.is_fresh(state, at(m)));
@@ -38,7 +38,7 @@ fn the_largest_numbers_are_counted_in_microseconds_and_larger_ones_are_refused()
         let quota = Quota::new(units_per_micro, Duration::from_micros(1));
         let bucket = DebtBucket::new("debt-bucket", quota).unwrap();
         let bucket = bucket.with_burst(capacity).ok();
-        bucket.map(|bucket| bucket.numbers.tick_micros)
+        bucket.map(|bucket| bucket.tick_micros)
     };
     // All parts that may be owed, with those of one tick more.
     assert_eq!(tick(4, (1 << 53) - 4), Some(1));
