@@ -119,16 +119,12 @@ impl Decision {
 
     /// The same, as that of a limiter which decides while the store is unavailable.
     #[cfg(feature = "layer")]
-    pub(crate) fn degraded(mut self) -> Self {
-        match &mut self.0 {
-            Policies::One(policy) => policy.is_degraded = true,
-            Policies::Several(policies) => {
-                for policy in Arc::make_mut(policies) {
-                    policy.is_degraded = true;
-                }
-            }
-        }
-        self
+    pub(crate) fn degraded(&self) -> Self {
+        let mut policies = self.policies().to_vec();
+        policies
+            .iter_mut()
+            .for_each(|policy| policy.is_degraded = true);
+        Self::of(policies)
     }
 
     /// Whether the request is let through; if not, nothing was charged.

@@ -106,13 +106,10 @@ macro_rules! each_of {
             }
 
             fn delay_of(&self, snapshot: &Self::Snapshot) -> Duration {
-                let mut delay = Duration::ZERO;
-                $(
-                    if let Some(snapshot) = &snapshot.$place {
-                        delay = delay.max(self.0.$place.delay_of(snapshot));
-                    }
-                )+
-                delay
+                let delays = [$(
+                    snapshot.$place.as_ref().map(|snapshot| self.0.$place.delay_of(snapshot))
+                ),+];
+                delays.into_iter().flatten().max().unwrap_or_default()
             }
         }
     };

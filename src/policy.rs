@@ -37,18 +37,12 @@ impl PolicyId {
         )
     }
 
-    /// The same, of the rule with this number.
-    #[cfg(feature = "rules")]
-    pub(crate) const fn and_number(self, number: u64) -> Self {
-        self.and(Self(number))
-    }
-
     /// The id as a number, which is the same in every process.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "rules"))]
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }

@@ -35,16 +35,14 @@ impl Status {
             true => Judgement::Admitted,
             false => wait(cost).map_or(Judgement::NeverFits, Judgement::RefusedForMicros),
         };
-        let (missing, next) = (remaining < limit, remaining.saturating_add(1));
-        let when = |units| if missing { wait(units).unwrap_or(0) } else { 0 };
+        let when = |units| match remaining < limit {
+            true => wait(units).unwrap_or(0),
+            false => 0,
+        };
         Self {
             remaining,
             judgement,
-            replenished_after_micros: match judgement {
-                // Mostly a cost of 1 is refused where nothing is left: both waits are the same.
-                Judgement::RefusedForMicros(micros) if missing && cost == next => micros,
-                _ => when(next),
-            },
+            replenished_after_micros: when(remaining.saturating_add(1)),
             reset_after_micros: when(limit),
             delay_micros: 0,
         }

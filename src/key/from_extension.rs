@@ -103,11 +103,8 @@ impl<T, F> FromExtension<T, F> {
     }
 }
 
-impl<T, F, K, B> KeyExtractor<Request<B>> for FromExtension<T, F>
-where
-    T: Send + Sync + 'static,
-    F: Fn(&T) -> K,
-    K: Key,
+impl<T: Send + Sync + 'static, F: Fn(&T) -> K, K: Key, B> KeyExtractor<Request<B>>
+    for FromExtension<T, F>
 {
     type Key = K;
     type Rejection = MissingKey;

@@ -2,7 +2,7 @@
 
 use std::{any::type_name, borrow::Cow, fmt, sync::Arc};
 
-use http::{Extensions, HeaderName, Request, StatusCode};
+use http::{Extensions, HeaderName, Request};
 use serde::Deserialize;
 
 use crate::key::{
@@ -46,7 +46,7 @@ impl KeySource {
                 Ok(Some(route.map_or(KeyValue::Everyone, KeyValue::Value)))
             }
             Self::Extension(extension, on_missing) => {
-                match (extension.value(request.extensions()), on_missing) {
+                match ((extension.read)(request.extensions()), on_missing) {
                     (Some(value), _) => Ok(Some(KeyValue::Value(HeaderKey::from(&*value)))),
                     (None, OnMissing::Next) => Ok(None),
                     (None, OnMissing::Shared) => Ok(Some(KeyValue::Everyone)),
@@ -93,10 +93,6 @@ impl NamedExtension {
             of: type_name::<T>(),
         }
     }
-
-    fn value(&self, extensions: &Extensions) -> Option<String> {
-        (self.read)(extensions)
-    }
 }
 
 impl fmt::Debug for NamedExtension {
@@ -121,12 +117,7 @@ impl PlanSource {
                 let value = values.next().filter(|_| values.next().is_none())?;
                 Some(value.to_str().ok()?.into())
             }
-            Self::Extension(extension) => extension.value(request.extensions()).map(Cow::Owned),
+            Self::Extension(extension) => (extension.read)(request.extensions()).map(Cow::Owned),
         }
     }
-}
-
-/// The answer to a request that no rule matches, if the file refuses those.
-pub(super) fn no_rule() -> MissingKey {
-    MissingKey::new(StatusCode::FORBIDDEN, "no rule matches this request")
 }

@@ -26,7 +26,8 @@ impl RuleLimit {
     /// What names its buckets in memory: another algorithm has another type of state.
     #[inline]
     pub(crate) fn table_id(&self) -> PolicyId {
-        self.policy_id().and_number(self.limit.number())
+        self.policy_id()
+            .and(PolicyId::from_bits(self.limit.number()))
     }
 }
 

@@ -50,13 +50,9 @@ impl MatchedRoutes {
         if self.requests.fetch_add(1, Ordering::Relaxed) + 1 != WARN_AFTER {
             return;
         }
-        for NamedRoute {
-            rule,
-            route,
-            was_matched,
-        } in &self.routes
-        {
-            if !was_matched.load(Ordering::Relaxed) && LOGGED.is_new(&format!("{rule}\n{route}")) {
+        let unmatched = |route: &&NamedRoute| !route.was_matched.load(Ordering::Relaxed);
+        for NamedRoute { rule, route, .. } in self.routes.iter().filter(unmatched) {
+            if LOGGED.is_new(&format!("{rule}\n{route}")) {
                 tracing::warn!(
                     name: "rules.route_not_matched",
                     target: "tollgate::rules",

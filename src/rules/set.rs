@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
-use http::Request;
+use http::{Request, StatusCode};
 
 use crate::key::{MissingKey, matched_route};
 
 use super::{
     key::{Charge, RuleKey},
-    key_source::{KeySource, PlanSource, no_rule},
+    key_source::{KeySource, PlanSource},
     limit::{LimitTable, RuleLimit},
     matched::MatchedRoutes,
     routes::{Methods, Routes},
@@ -83,7 +83,10 @@ impl RuleSet {
                 let charges = charges.into_iter().collect();
                 Ok(Some(RuleKey::new(&self.limits, cost, charges)))
             }
-            true if self.refuses_unmatched => Err(no_rule()),
+            true if self.refuses_unmatched => {
+                let no_rule = "no rule matches this request";
+                Err(MissingKey::new(StatusCode::FORBIDDEN, no_rule))
+            }
             true => Ok(None),
         }
     }

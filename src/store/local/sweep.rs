@@ -21,12 +21,8 @@ impl<K: Key, S> Shards<K, S> {
     pub(super) fn sweep_next<A: KeyLimit<State = S>>(&self, algorithm: &A, now: Timestamp) {
         let mut drops = DeferredDrops::new();
         if let Some(mut shard) = self.lock_next() {
-            self.sweep(
-                &mut shard,
-                (algorithm, now),
-                SLOTS_FOR_KNOWN_KEYS,
-                &mut drops,
-            );
+            let by = (algorithm, now);
+            self.sweep(&mut shard, by, SLOTS_FOR_KNOWN_KEYS, &mut drops);
         }
     }
 
