@@ -17,8 +17,6 @@ use crate::{
     key::Key,
 };
 
-#[cfg(any(feature = "local", feature = "redis"))]
-mod append_only;
 mod either;
 mod immediate;
 #[cfg(feature = "local")]
