@@ -2,14 +2,14 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{PoisonError, RwLock},
+    sync::{Mutex, PoisonError},
 };
 
 /// The names, of policies for example, that an event was logged for. Each event has its own
 /// `LoggedOnce` in a `static`.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedOnce {
-    names: RwLock<BTreeSet<String>>,
+    names: Mutex<BTreeSet<String>>,
 }
 
 impl LoggedOnce {
@@ -18,19 +18,14 @@ impl LoggedOnce {
 
     pub(crate) const fn new() -> Self {
         Self {
-            names: RwLock::new(BTreeSet::new()),
+            names: Mutex::new(BTreeSet::new()),
         }
     }
 
     /// Whether this name is new; remembers it.
     pub(crate) fn is_new(&self, name: &str) -> bool {
-        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        if names.len() >= Self::MAX_NAMES || names.contains(name) {
-            return false;
-        }
-        drop(names);
-        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        names.insert(name.to_owned())
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.len() < Self::MAX_NAMES && !names.contains(name) && names.insert(name.to_owned())
     }
 }
 

@@ -81,11 +81,7 @@ pub(super) fn keep_until_end<B: FromBytes>(response: &mut Response<B>, mut end: 
 #[cfg(feature = "axum")]
 impl FromBytes for axum::body::Body {
     fn from_bytes(bytes: Bytes) -> Self {
-        if bytes.is_empty() {
-            Self::empty()
-        } else {
-            Self::from(bytes)
-        }
+        Self::from(bytes)
     }
 
     fn keeping(self, end: BodyEnd) -> Self {
