@@ -63,8 +63,8 @@ impl Decision {
         Self(Policies::One(policy))
     }
 
-    /// The decision of those of these policies that are not in shadow; if there are none, that of no
-    /// policy: admitted, without a limit.
+    /// The decision of those of these policies that are not in shadow. That of none is admitted,
+    /// without a limit.
     pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Self {
         policies.retain(|policy| policy.in_shadow().is_none());
         match policies.len() {

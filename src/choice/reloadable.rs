@@ -79,12 +79,10 @@ impl<Req, L: Limit> Choose<Req> for Reloadable<L> {
     type Limit = L;
     type Choice = Arc<L>;
 
-    #[inline]
     fn choose(&self, _request: &Req) -> Arc<L> {
         self.in_force()
     }
 
-    #[inline]
     fn limit<'a>(&'a self, in_force: &'a Arc<L>) -> &'a L {
         in_force
     }

@@ -64,7 +64,6 @@ pub trait Observe<K> {
 
     /// Whether no event is made, as there is no observer.
     #[doc(hidden)]
-    #[inline]
     fn is_silent(&self) -> bool {
         false
     }
@@ -72,10 +71,8 @@ pub trait Observe<K> {
 
 /// No observer: the default.
 impl<K> Observe<K> for () {
-    #[inline]
     fn observe(&self, _event: &Event<'_, K>) {}
 
-    #[inline]
     fn is_silent(&self) -> bool {
         true
     }
@@ -84,7 +81,6 @@ impl<K> Observe<K> for () {
 // Without this the compiler would say "expected a closure" for every other type.
 #[diagnostic::do_not_recommend]
 impl<K, F: Fn(&Event<'_, K>)> Observe<K> for F {
-    #[inline]
     fn observe(&self, event: &Event<'_, K>) {
         self(event);
     }
@@ -92,13 +88,11 @@ impl<K, F: Fn(&Event<'_, K>)> Observe<K> for F {
 
 #[diagnostic::do_not_recommend]
 impl<K, A: Observe<K>, B: Observe<K>> Observe<K> for (A, B) {
-    #[inline]
     fn observe(&self, event: &Event<'_, K>) {
         self.0.observe(event);
         self.1.observe(event);
     }
 
-    #[inline]
     fn times_store(&self) -> bool {
         self.0.times_store() || self.1.times_store()
     }
