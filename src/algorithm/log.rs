@@ -41,13 +41,6 @@ impl Log {
         })
     }
 
-    /// Whether the units that still count stay within the quota with this cost.
-    #[inline]
-    fn has_room(&self, counted: &Counted, cost: u32) -> bool {
-        let cost = u64::from(cost);
-        cost == 0 || counted.units.saturating_add(cost) <= self.quota.units()
-    }
-
     /// The entries that still count now.
     #[inline]
     fn counted(&self, state: &Admissions, now: Timestamp) -> Counted {
@@ -138,7 +131,7 @@ impl Algorithm for Log {
     }
 
     fn judge(&self, state: &Admissions, cost: u32, now: Timestamp) -> bool {
-        self.has_room(&self.counted(state, now), cost)
+        cost == 0 || self.fits(state, cost.into(), now)
     }
 
     /// If there are more units than a Lua number tells apart, all become one entry, as of now.
@@ -174,7 +167,8 @@ impl Algorithm for Log {
     #[inline(always)]
     fn step(&self, state: &mut Admissions, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
         let mut counted = self.counted(state, now);
-        let admitted = self.has_room(&counted, cost);
+        let units = counted.units.saturating_add(cost.into());
+        let admitted = cost == 0 || units <= self.quota.units();
         if admitted && cost > 0 {
             state.append(&counted, cost.into(), self.slot(state, now));
             counted = state.all();

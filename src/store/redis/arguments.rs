@@ -107,20 +107,16 @@ pub(super) enum Units<'a> {
     /// A cost that is taken back. A member in shadow was charged only if its admission says so.
     TakenBack(u32, &'a [f64]),
     /// What was spent of what was held; other members are charged nothing.
-    Settled(Settlement<'a>),
+    Settled {
+        /// The numbers of the admission: see [`Scripted::admission`].
+        admission: &'a [f64],
+        held: u32,
+        spent: u32,
+        /// Whether the request was dropped before its turn, which queues give back.
+        is_withdrawn: bool,
+    },
     /// A request in flight that ends, or nothing: a renewal.
     InFlight(i8),
-}
-
-/// An admission, and what becomes of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settlement<'a> {
-    /// Its numbers: see [`Scripted::admission`].
-    pub(super) admission: &'a [f64],
-    pub(super) held: u32,
-    pub(super) spent: u32,
-    /// Whether the request was dropped before its turn, which queues give back.
-    pub(super) is_withdrawn: bool,
 }
 
 /// What this process says of its requests in flight: see `in_flight.lua`.
@@ -171,8 +167,7 @@ impl<'a> Units<'a> {
     /// The numbers of the admission that it is about.
     fn admission(self) -> &'a [f64] {
         match self {
-            Self::TakenBack(_, admission) => admission,
-            Self::Settled(settlement) => settlement.admission,
+            Self::TakenBack(_, admission) | Self::Settled { admission, .. } => admission,
             _ => &[],
         }
     }
@@ -189,10 +184,12 @@ impl<'a> Units<'a> {
             {
                 -units(cost)
             }
-            Self::Settled(of) if was_charged && member.settled => units(of.spent),
-            Self::Settled(of) if was_charged && member.withdraws && of.is_withdrawn => {
-                -units(of.held)
-            }
+            Self::Settled { spent, .. } if was_charged && member.settled => units(spent),
+            Self::Settled {
+                held,
+                is_withdrawn: true,
+                ..
+            } if was_charged && member.withdraws => -units(held),
             Self::InFlight(change) if member.in_flight => f64::from(change),
             _ => 0.0,
         }
@@ -201,10 +198,10 @@ impl<'a> Units<'a> {
     /// What the admission left that a member settles or gives back.
     fn left(self, member: &Member, was_charged: bool, admission: &[f64]) -> [f64; 2] {
         match (self, admission) {
-            (Self::Settled(of), &[generation]) if was_charged => {
-                [generation, units_of(member, of.held).into()]
+            (Self::Settled { held, .. }, &[generation]) if was_charged => {
+                [generation, units_of(member, held).into()]
             }
-            (Self::Settled(_), &[tick, debt]) => [tick, debt],
+            (Self::Settled { .. }, &[tick, debt]) => [tick, debt],
             _ => [0.0; 2],
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{error::StoreError, key::Key};
 
 use super::{
-    arguments::{KeyQuery, Settlement, Units},
+    arguments::{KeyQuery, Units},
     failure,
     limits::RedisLimit,
     query::Query,
@@ -138,12 +138,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let admission = admission.unwrap_or_default();
         let arguments = if query.scripts.has(|member| member.settled) {
             // Nothing was spent of what is held. Members that are not settled stay charged.
-            let units = Units::Settled(Settlement {
+            let units = Units::Settled {
                 admission: &admission,
                 held: cost,
                 spent: 0,
                 is_withdrawn: false,
-            });
+            };
             vec![self.shared.arguments([query], (Op::Settle, units))]
         } else {
             let units = Units::TakenBack(cost, &admission);

@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{KeyQuery, Settlement, Units},
+    arguments::{KeyQuery, Units},
     failure,
     limits::RedisLimit,
     lock,
@@ -179,12 +179,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let is_settled =
                 (query.scripts).has(|member| member.settled || is_withdrawn && member.withdraws);
             if is_settled {
-                let units = Units::Settled(Settlement {
+                let units = Units::Settled {
                     admission: &admission,
                     held,
                     spent,
                     is_withdrawn,
-                });
+                };
                 let arguments = self.shared.arguments([query], (Op::Settle, units));
                 sent.push(self.shared.send_late(query, vec![arguments]));
             }
