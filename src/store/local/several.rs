@@ -37,10 +37,8 @@ pub(super) trait DecidesTogether {
     /// Whether it admits the cost. It is locked.
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
 
-    /// Charges the cost, if it is to be charged, and takes the snapshot.
+    /// Charges the cost, if it is to be charged, takes the snapshot, and unlocks it.
     fn decide(&mut self, ask: Ask, now: Timestamp);
-
-    fn unlock(&mut self, is_charged: bool);
 
     /// What is left to do without a lock.
     fn afterwards(&mut self, now: Timestamp);
@@ -57,9 +55,6 @@ pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: 
     let ask = if admitted { ask } else { Ask::Look(cost) };
     for member in &mut *members {
         member.decide(ask, now);
-    }
-    for member in &mut *members {
-        member.unlock(ask.charge() > 0);
     }
     for member in members {
         member.afterwards(now);
@@ -93,13 +88,10 @@ impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     }
 
     fn decide(&mut self, ask: Ask, now: Timestamp) {
-        let place = self.place.as_mut();
-        self.snapshot = place.map(|place| ask.decide(self.limit, place.state(), now).snapshot);
-    }
-
-    fn unlock(&mut self, is_charged: bool) {
-        if let Some(place) = self.place.take() {
-            self.sweep_is_due = place.leave(&self.table.overflow, is_charged, &mut self.drops);
+        if let Some(mut place) = self.place.take() {
+            self.snapshot = Some(ask.decide(self.limit, place.state(), now).snapshot);
+            let (overflow, is_charged) = (&self.table.overflow, ask.charge() > 0);
+            self.sweep_is_due = place.leave(overflow, is_charged, &mut self.drops);
         }
     }
 
