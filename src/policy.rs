@@ -105,7 +105,7 @@ impl Policy {
         let _ = write!(name, "-{}", Span(window_micros));
         Self::described(
             PolicyId::of(2, algorithm),
-            (&*name).into(),
+            PolicyName::of(format_args!("{name}")),
             numbers.first().copied().unwrap_or(0),
             window_micros,
         )
@@ -179,7 +179,7 @@ impl Policy {
         if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(allowed) {
             return Err(ConfigError::InvalidPolicyName(name.to_owned()));
         }
-        Ok(self.known_as(name.into()))
+        Ok(self.known_as(PolicyName::of(format_args!("{name}"))))
     }
 
     /// The policy that counts requests: another one than this, unless this has a name of its own.

@@ -26,12 +26,6 @@ pub(crate) enum PolicyName {
 #[derive(Clone)]
 pub(crate) struct LongName(Option<Arc<str>>);
 
-impl LongName {
-    fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(Some(name.into()))
-    }
-}
-
 impl Drop for LongName {
     #[inline]
     fn drop(&mut self) {
@@ -52,14 +46,8 @@ impl PolicyName {
         let mut short = ArrayString::new();
         match short.write_fmt(name) {
             Ok(()) => Self::Short(short),
-            Err(fmt::Error) => Self::Long(LongName::new(name.to_string())),
+            Err(fmt::Error) => Self::Long(LongName(Some(name.to_string().into()))),
         }
-    }
-}
-
-impl From<&str> for PolicyName {
-    fn from(name: &str) -> Self {
-        ArrayString::from(name).map_or_else(|_| Self::Long(LongName::new(name)), Self::Short)
     }
 }
 
@@ -98,9 +86,8 @@ mod tests {
     fn a_name_of_any_length_is_kept_whole() {
         for len in [1, MAX_COPIED, MAX_COPIED + 1, 64, 1_000] {
             let name = "n".repeat(len);
-            let kept = PolicyName::from(&*name);
+            let kept = PolicyName::of(format_args!("{name}"));
             assert_eq!((&*kept, kept.clone()), (&*name, kept.clone()));
-            assert_eq!(PolicyName::of(format_args!("{name}")), kept);
             assert_ne!(PolicyName::of(format_args!("{name}x")), kept);
             assert_eq!(matches!(kept, PolicyName::Short(_)), len <= MAX_COPIED);
         }

@@ -74,7 +74,6 @@ fn nothing_of_a_secret_is_in_its_bytes() {
         }
     }
     let key = *b"a key that must not be printed..";
-    assert_eq!(format!("{:?}", DigestKey::new(&key)), "DigestKey { .. }");
     let printed = format!("{:?}", KeyParts::keyed(&key).secret(b"sk-live-1"));
     let is_secret = !printed.contains("sk-live") && !printed.contains("printed");
     assert!(is_secret, "{printed}");
