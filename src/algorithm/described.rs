@@ -12,8 +12,8 @@ pub trait Described: Named {
     /// Its name in the field `algorithm`.
     const NAME: &'static str;
 
-    /// Its fields beside `algorithm` and `name`: a quota, if nothing else is said. A field is called
-    /// as the method or the argument of the constructor.
+    /// Its fields beside `algorithm` and `name`: a quota, if nothing else is said. A field is
+    /// called as the method or the argument of the constructor.
     fn fields() -> Vec<Field> {
         vec![QUOTA]
     }
