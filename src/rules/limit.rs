@@ -11,6 +11,9 @@ use crate::{
 
 use super::few::Few;
 
+/// The most limits that may apply to one request.
+pub(crate) const MAX_LIMITS: usize = 16;
+
 /// The limits of the rules that a request has matched; [`RuleKey`](super::RuleKey) says which.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleLimits;

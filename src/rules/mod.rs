@@ -26,10 +26,10 @@ use set::RuleSet;
 
 pub(crate) use key::Charge;
 pub use key::{KeyValue, RuleKey};
-pub(crate) use limit::RuleLimit;
 pub use limit::RuleLimits;
 #[doc(hidden)]
 pub use limit::RuleSnapshot;
+pub(crate) use limit::{MAX_LIMITS, RuleLimit};
 
 /// Limits requests by the rules of a file: by route and method, each with its key, its limits and
 /// its cost.
@@ -42,7 +42,7 @@ pub use limit::RuleSnapshot;
 ///   order of the rules, their routes or their costs change, or when a rule is removed for a while.
 ///   Counts start again when a limit gets another algorithm, or its rule another key.
 /// - **Several limits** that apply to a request are decided together, as by
-///   [`EachOf`](crate::EachOf): all of them admit, or none is charged.
+///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. There are at most 16.
 /// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
 ///   algorithm, which counts by limit and key; it takes no limiter of rules.

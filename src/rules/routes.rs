@@ -228,6 +228,16 @@ impl Routes {
         }
         first
     }
+
+    /// The most that the rules which match one request can weigh together.
+    pub(super) fn heaviest(&self, weight: impl Fn(u32) -> usize) -> usize {
+        let of_each = |list: &[Candidate]| {
+            let mut rules: Vec<_> = list.iter().map(|it| it.rule).collect();
+            rules.dedup();
+            rules.into_iter().map(&weight).sum()
+        };
+        of_each(&self.every_path) + self.tree.heaviest(&of_each)
+    }
 }
 
 impl Node {
@@ -269,5 +279,14 @@ impl Node {
                 None => found(&node.end),
             }
         }
+    }
+
+    /// A path ends here or goes on, by one literal and by any parameters.
+    fn heaviest(&self, weight: &impl Fn(&[Candidate]) -> usize) -> usize {
+        let literals = self.literals.values().map(|node| node.heaviest(weight));
+        let parameters = self.parameters.iter();
+        let parameters = parameters.map(|(_, node)| node.heaviest(weight));
+        let further = literals.max().unwrap_or(0) + parameters.sum::<usize>();
+        weight(&self.rest) + weight(&self.end).max(further)
     }
 }

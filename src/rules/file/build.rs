@@ -14,7 +14,7 @@ use crate::{
 use super::{
     super::{
         key_source::{KeySource, NamedExtension, OnMissing, PlanSource},
-        limit::{LimitTable, RuleLimit},
+        limit::{LimitTable, MAX_LIMITS, RuleLimit},
         routes::Route,
         set::{Plans, Rule, RuleSet},
     },
@@ -48,7 +48,7 @@ impl File {
             let of = format!("rule {number} (`{}`): ", rule.name);
             builder.add(rule).map_err(|why| of + &why)?;
         }
-        Ok(builder.finish())
+        builder.finish()
     }
 }
 
@@ -176,8 +176,10 @@ impl Builder<'_> {
         in_shadow: bool,
     ) -> Result<Range<u32>, String> {
         let (first, count) = (self.limits.0.len(), given.len());
-        if count == 0 {
-            return Err("`limit` is an empty list".to_owned());
+        if count == 0 || count > MAX_LIMITS {
+            return Err(format!(
+                "`limit` has {count} limits, but must have 1 to {MAX_LIMITS}"
+            ));
         }
         for algorithm in given {
             let own_name = algorithm.policy().own_name().cloned();
@@ -240,10 +242,22 @@ impl Builder<'_> {
     }
 
     /// The rules, when all are added.
-    fn finish(mut self) -> RuleSet {
+    fn finish(mut self) -> Result<RuleSet, String> {
+        let weight = |rule: u32| {
+            let rule = &self.set.rules[rule as usize];
+            let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
+            let most = of_plans.map(ExactSizeIterator::len).max().unwrap_or(0);
+            most.max(rule.limits.len())
+        };
+        let heaviest = self.set.routes.heaviest(weight);
+        if self.set.all_apply && heaviest > MAX_LIMITS {
+            return Err(format!(
+                "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
+            ));
+        }
         self.set.routes.finish();
         self.set.limits = Arc::new(self.limits);
-        self.set
+        Ok(self.set)
     }
 }
 

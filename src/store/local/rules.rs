@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use crate::{
     clock::Clock,
     config::AnyState,
-    rules::{Charge, KeyValue, RuleKey, RuleLimits, RuleSnapshot},
+    rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
     store::{AsKey, Ask, Change, Verdict},
 };
 
@@ -69,7 +71,7 @@ fn decide_several(
     now: Now<'_>,
 ) -> Verdict<RuleSnapshot> {
     let limits = key.limits();
-    let mut members: Vec<_> = (key.charges().iter())
+    let mut members: ArrayVec<_, MAX_LIMITS> = (key.charges().iter())
         .map(|Charge { limit, key }| {
             let rule = limits.limit(*limit);
             (
@@ -79,10 +81,10 @@ fn decide_several(
         })
         .collect();
     let admitted = {
-        let mut all: Vec<_> = members.iter_mut().collect();
+        let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
         all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).table_id().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
-        decide(&mut all.collect::<Vec<_>>(), ask, now)
+        decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };
     let snapshots =
         (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));

@@ -97,6 +97,27 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
 }
 
 #[test]
+fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
+    let rules = |count: u32, routes: &str| {
+        (0..count).fold("match = 'all'\n".to_owned(), |mut file, number| {
+            let _ = write!(
+                file,
+                "[[rules]]\nname = 'r{number}'\nroutes = '{routes}'\nkey = 'address'\n{LIMIT}"
+            );
+            file
+        })
+    };
+    for routes in ["/x", "/{x}", "GET"] {
+        read(&rules(16, routes)).unwrap();
+        let told = mistake(&rules(17, routes));
+        assert_eq!(
+            told,
+            "up to 17 limits would apply to one request, more than 16"
+        );
+    }
+}
+
+#[test]
 fn the_same_is_read_and_said_in_yaml_and_json() {
     let yaml = "\
 proxies:

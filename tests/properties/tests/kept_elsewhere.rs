@@ -165,14 +165,12 @@ fn numbers_that_are_no_state_are_refused_or_decided_without_a_panic() {
                     if let Some(mut made) = plan.bucket.made_of(now, &told) {
                         for cost in [0, 1, u32::MAX] {
                             let told = made.ask(Call::Check(cost), now).expect("a decision");
-                            let in_shadow =
-                                told.in_shadow.iter().map(|(policy, _)| policy.remaining());
-                            let decided = [told.decision.remaining()]
-                                .into_iter()
-                                .filter(|_| told.in_shadow.is_empty());
-                            for remaining in in_shadow.chain(decided) {
-                                prop_assert!(remaining <= plan.limit());
+                            let in_shadow = told.in_shadow.iter();
+                            let mut left: Vec<_> = in_shadow.map(|it| it.0.remaining()).collect();
+                            if left.is_empty() {
+                                left.push(told.decision.remaining());
                             }
+                            prop_assert!(left.iter().all(|left| *left <= plan.limit()));
                             let _ = (told.decision.retry_after(), told.decision.reset_after());
                         }
                         for ending in [Ending::Withdrawn, Ending::Settled(9), Ending::Over] {
