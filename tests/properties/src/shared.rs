@@ -53,11 +53,7 @@ struct Keyed<A> {
     key: String,
 }
 
-pub(crate) fn limiter<A: Scripted>(
-    rule: A,
-    store: RedisStore,
-    key: String,
-) -> Box<dyn SharedLimiter> {
+pub(crate) fn over<A: Scripted>(rule: A, store: RedisStore, key: String) -> Box<dyn SharedLimiter> {
     Box::new(Keyed { rule, store, key })
 }
 

@@ -48,12 +48,7 @@ impl Subject {
 
     /// The same, but its limiters are in Redis.
     pub fn over_redis(name: &'static str, rule: impl Scripted, models: impl Into<Models>) -> Self {
-        Self::of(
-            name,
-            rule,
-            models.into(),
-            Limiters::OverRedis(shared::limiter),
-        )
+        Self::of(name, rule, models.into(), Limiters::OverRedis(shared::over))
     }
 
     fn of<A: Scripted>(
