@@ -6,7 +6,7 @@ use crate::{
     algorithm::{Algorithm, Limit, Policy, PolicyId, Shadow, Status, shadow::ShadowSnapshot},
     clock::Timestamp,
     config::{AnyAlgorithm, AnyState, with_algorithm, with_state},
-    decision::{LazyStatus, PolicyDecision},
+    decision::{Decision, LazyStatus, PolicyDecision},
 };
 
 use super::few::Few;
@@ -151,6 +151,19 @@ impl Limit for RuleLimits {
         for (limit, snapshot) in snapshot.each() {
             limit.describe(snapshot, output);
         }
+    }
+
+    fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
+        let mut each = snapshot.each();
+        // One limit is told without a list: a tenth of what a request by rules takes with fields.
+        if let (Some((limit, one)), None) = (each.next(), each.next())
+            && !limit.in_shadow
+        {
+            return limit.limit.decision_of(&one.snapshot);
+        }
+        let mut policies = Vec::new();
+        self.describe(snapshot, &mut |policy| policies.push(policy));
+        Decision::of(policies)
     }
 
     #[inline]
