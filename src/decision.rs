@@ -119,12 +119,15 @@ impl Decision {
 
     /// The same, as that of a limiter which decides while the store is unavailable.
     #[cfg(feature = "layer")]
-    pub(crate) fn degraded(&self) -> Self {
-        let mut policies = self.policies().to_vec();
-        policies
-            .iter_mut()
-            .for_each(|policy| policy.is_degraded = true);
-        Self::of(policies)
+    pub(crate) fn degraded(mut self) -> Self {
+        let policies = match &mut self.0 {
+            Policies::One(policy) => std::slice::from_mut(policy),
+            Policies::Several(policies) => Arc::make_mut(policies),
+        };
+        for policy in policies {
+            policy.is_degraded = true;
+        }
+        self
     }
 
     /// Whether the request is let through; if not, nothing was charged.
