@@ -26,6 +26,7 @@ impl PolicyId {
     }
 
     /// The policy that is all of these together, in this order.
+    #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         // An odd multiplier and a rotation: a different order is a different policy.
@@ -224,6 +225,7 @@ impl Policy {
     }
 
     /// The most that is let through at once: the quota's units, or the burst.
+    #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -233,6 +235,7 @@ impl Policy {
         Duration::from_micros(self.window_micros)
     }
 
+    #[inline]
     pub(crate) fn window_micros(&self) -> u64 {
         self.window_micros
     }

@@ -42,7 +42,7 @@ const EITHER: &str = "token bucket, either store";
 fn at_most(algorithm: &str) -> f64 {
     match algorithm {
         // Each key is as good as fresh at its next visit, so that it leaves and comes back.
-        "min interval" => 2.05,
+        "min interval" => 1.97,
         // A log works its status out at once.
         "sliding log" | "sliding log per request" => 1.27,
         "sliding buckets" | "strict buckets" => 0.96,

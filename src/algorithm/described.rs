@@ -51,7 +51,7 @@ pub struct Field {
 
 impl Field {
     /// A field without which there is no algorithm.
-    pub const fn needed(name: &'static str, kind: Kind, example: &'static str) -> Self {
+    pub const fn new(name: &'static str, kind: Kind, example: &'static str) -> Self {
         Self {
             name,
             kind,
@@ -60,8 +60,8 @@ impl Field {
         }
     }
 
-    /// The same, if it may be left out: what is the case then.
-    pub const fn or(self, default: &'static str) -> Self {
+    /// The same, if it may be left out, and what is the case then.
+    pub const fn with_default(self, default: &'static str) -> Self {
         Self {
             default: Some(default),
             ..self
@@ -98,11 +98,11 @@ impl Kind {
 }
 
 /// The quota that most algorithms have.
-pub const QUOTA: Field = Field::needed("quota", Kind::Quota, "20/s");
+pub const QUOTA: Field = Field::new("quota", Kind::Quota, "20/s");
 
 /// The most at once, of a bucket that calls it so.
 pub(super) const fn burst(name: &'static str) -> Field {
-    Field::needed(name, Kind::Number, "40").or("the quota's units")
+    Field::new(name, Kind::Number, "40").with_default("the quota's units")
 }
 
 /// The fields that somebody has written down, each with its value as a text that was checked.

@@ -233,8 +233,8 @@ impl Described for FixedWindow {
     const NAME: &'static str = "fixed-window";
 
     fn fields() -> Vec<Field> {
-        let from_first = Field::needed("from-first-request", Kind::Flag, "true");
-        vec![QUOTA, from_first.or("false")]
+        let from_first = Field::new("from-first-request", Kind::Flag, "true");
+        vec![QUOTA, from_first.with_default("false")]
     }
 
     fn build(given: &Given) -> Result<Self, String> {

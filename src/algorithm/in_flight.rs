@@ -353,8 +353,8 @@ impl Described for InFlight {
 
     fn fields() -> Vec<Field> {
         vec![
-            Field::needed("requests", Kind::Number, "5"),
-            Field::needed("held-at-most", Kind::Span, "60s").or("60s"),
+            Field::new("requests", Kind::Number, "5"),
+            Field::new("held-at-most", Kind::Span, "60s").with_default("60s"),
         ]
     }
 

@@ -129,8 +129,8 @@ impl Described for SlidingBuckets {
     fn fields() -> Vec<Field> {
         vec![
             QUOTA,
-            Field::needed("precision", Kind::Span, "100ms"),
-            Field::needed("strict", Kind::Flag, "true").or("false"),
+            Field::new("precision", Kind::Span, "100ms"),
+            Field::new("strict", Kind::Flag, "true").with_default("false"),
         ]
     }
 

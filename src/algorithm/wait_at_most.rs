@@ -91,7 +91,7 @@ impl<A: Described + SameRule<Rule = DebtBucket>> Described for WaitAtMost<A> {
     const NAME: &'static str = A::NAME;
 
     fn fields() -> Vec<Field> {
-        let wait = Field::needed("wait-at-most", Kind::Span, "5s");
+        let wait = Field::new("wait-at-most", Kind::Span, "5s");
         A::fields().into_iter().chain([wait]).collect()
     }
 

@@ -31,7 +31,7 @@ impl<A> Choice<A> {
 
     /// All fields that may be there.
     fn fields(&self) -> Vec<Field> {
-        let text = |name| Field::needed(name, Kind::Text, "").or("");
+        let text = |name| Field::new(name, Kind::Text, "").with_default("");
         let own = (self.fields)();
         [vec![text("algorithm")], own, vec![text("name")]].concat()
     }

@@ -31,6 +31,7 @@ pub(crate) enum Counts {
 
 impl PolicyDecision {
     /// What this policy decided, by its status.
+    #[inline]
     pub fn new(policy: &Policy, status: Status) -> Self {
         Self::lazy(policy, LazyStatus::Known(status))
     }
@@ -61,6 +62,7 @@ impl PolicyDecision {
     }
 
     /// Works its status out once, instead of at each read.
+    #[inline]
     pub(super) fn resolve(&mut self) {
         self.status = LazyStatus::Known(self.status());
     }
@@ -76,6 +78,7 @@ impl PolicyDecision {
         Self { in_shadow, ..self }
     }
 
+    #[inline]
     pub(crate) fn in_shadow(&self) -> Option<bool> {
         self.in_shadow
     }
@@ -151,12 +154,14 @@ impl PolicyDecision {
     }
 
     /// How many further units this policy lets through at this instant.
+    #[inline]
     pub fn remaining(&self) -> u64 {
         self.status().remaining
     }
 
     /// How long until this policy lets the same cost through; `None` if it does, or never will, or
     /// if nobody knows, as of requests [in flight](crate::algorithm::InFlight).
+    #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.status().judgement {
             Judgement::RefusedForMicros(micros) => Some(Duration::from_micros(micros)),
@@ -171,17 +176,20 @@ impl PolicyDecision {
 
     /// How long until more than [`remaining`](Self::remaining) units are let through; zero if all
     /// are there.
+    #[inline]
     pub fn replenished_after(&self) -> Duration {
         Duration::from_micros(self.status().replenished_after_micros)
     }
 
     /// How many units remain, and after how many microseconds there are more.
+    #[inline]
     pub(crate) fn left(&self) -> (u64, u64) {
         let status = self.status();
         (status.remaining, status.replenished_after_micros)
     }
 
     /// How long until the state is as good as fresh.
+    #[inline]
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.status().reset_after_micros)
     }

@@ -3,6 +3,26 @@
 //! `RateLimitLayer<A, S, F, Http, WithCost<RouteCosts>>` is a layer with [costs by
 //! route](crate::RouteCosts), and nothing else that was set. Of two that are set by the same
 //! setter, the last one counts: it stands outside.
+//!
+//! # Example: the type of a layer whose cost is set twice
+//!
+//! ```
+//! use tollgate::{LocalRateLimitLayer, Quota, RateLimitLayer, options::WithCost};
+//! use tollgate::{algorithm::FixedWindow, key::Global, response::AsError, store::LocalStore};
+//! # use std::convert::Infallible;
+//! # use tower::{Layer, ServiceExt};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! type Limit = LocalRateLimitLayer<FixedWindow, (), Global, AsError, WithCost<u32, WithCost<u32>>>;
+//!
+//! let five = FixedWindow::new(Quota::per_day(5));
+//! let limit = RateLimitLayer::new(five, LocalStore::new(), Global).respond_with(AsError);
+//! let limit: Limit = limit.cost(1).cost(4);
+//! # let inner = tower::service_fn(|number: u32| async move { Ok::<u32, Infallible>(number) });
+//! # limit.layer(inner).oneshot(7).await.unwrap();
+//! assert_eq!(limit.limiter().peek(&()).now().remaining(), 1);
+//! # });
+//! ```
 
 use std::sync::Arc;
 

@@ -43,6 +43,7 @@ pub enum Ask {
 
 impl Ask {
     /// The cost that is asked about.
+    #[inline]
     #[must_use]
     pub fn cost(self) -> u32 {
         match self {
@@ -51,6 +52,7 @@ impl Ask {
     }
 
     /// Decides by a state, as a store does that has it at hand.
+    #[inline]
     pub fn decide<A: KeyLimit>(
         self,
         limit: &A,
@@ -69,6 +71,7 @@ impl Ask {
     }
 
     /// What an admission is charged.
+    #[inline]
     #[cfg(any(feature = "local", feature = "redis"))]
     fn charge(self) -> u32 {
         match self {

@@ -75,7 +75,9 @@ fn hold_every_public_address(nets: &[IpNet]) -> bool {
     const NOT_PUBLIC: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 \
         172.16.0.0/12 192.168.0.0/16 224.0.0.0/3 ::/3 4000::/2 8000::/1";
 
-    let not_public = NOT_PUBLIC.split(' ').flat_map(str::parse);
+    let not_public = NOT_PUBLIC
+        .split(' ')
+        .map(|net| net.parse().expect("a block"));
     let all: Vec<IpNet> = nets.iter().copied().chain(not_public).collect();
     IpNet::aggregate(&all)
         .iter()

@@ -16,6 +16,7 @@ use crate::{
 
 use super::{
     LocalBuckets,
+    deferred_drop::DeferredDrops,
     overflow::Now,
     policies::Policies,
     several::{DecidesTogether, Member, decide},
@@ -56,8 +57,9 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         for (place, Charge { limit, key: value }) in key.charges().iter().enumerate() {
             let rule = key.limits().limit(*limit);
             if let Some(change) = change.of_part(|all| Some(all.each().nth(place)?.1)) {
+                let mut drops = DeferredDrops::new();
                 let table = tables.table(rule.table_id());
-                table.change(rule, value, change, &|| clock.now());
+                table.change(rule, value, change, &|| clock.now(), &mut drops);
             }
         }
     }

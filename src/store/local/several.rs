@@ -37,8 +37,10 @@ pub(super) trait DecidesTogether {
     /// Whether it admits the cost. It is locked.
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
 
-    /// Charges the cost, if it is to be charged, takes the snapshot, and unlocks it.
+    /// Charges the cost, if it is to be charged, and takes the snapshot.
     fn decide(&mut self, ask: Ask, now: Timestamp);
+
+    fn unlock(&mut self, is_charged: bool);
 
     /// What is left to do without a lock.
     fn afterwards(&mut self, now: Timestamp);
@@ -46,20 +48,40 @@ pub(super) trait DecidesTogether {
 
 /// Decides about the cost by all of them: says whether all admit it.
 pub(super) fn decide(members: &mut [&mut dyn DecidesTogether], ask: Ask, clock: Now<'_>) -> bool {
-    for member in &mut *members {
+    let mut locked = Locked {
+        members,
+        is_charged: false,
+    };
+    for member in &mut *locked.members {
         member.lock(ask.charge(), clock);
     }
     let (cost, now) = (ask.cost(), clock());
-    let admitted = members.iter_mut().all(|it| it.admits(cost, now));
+    let admitted = locked.members.iter_mut().all(|it| it.admits(cost, now));
     // What one of them refuses is charged to none.
     let ask = if admitted { ask } else { Ask::Look(cost) };
-    for member in &mut *members {
+    for member in &mut *locked.members {
         member.decide(ask, now);
     }
+    locked.is_charged = ask.charge() > 0;
+    drop(locked);
     for member in members {
         member.afterwards(now);
     }
     admitted
+}
+
+/// Unlocks all of them when it is dropped, before anything that they hold is.
+struct Locked<'a, 'm> {
+    members: &'a mut [&'m mut dyn DecidesTogether],
+    is_charged: bool,
+}
+
+impl Drop for Locked<'_, '_> {
+    fn drop(&mut self) {
+        for member in &mut *self.members {
+            member.unlock(self.is_charged);
+        }
+    }
 }
 
 impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
@@ -88,10 +110,13 @@ impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
     }
 
     fn decide(&mut self, ask: Ask, now: Timestamp) {
-        if let Some(mut place) = self.place.take() {
-            self.snapshot = Some(ask.decide(self.limit, place.state(), now).snapshot);
-            let (overflow, is_charged) = (&self.table.overflow, ask.charge() > 0);
-            self.sweep_is_due = place.leave(overflow, is_charged, &mut self.drops);
+        let place = self.place.as_mut();
+        self.snapshot = place.map(|place| ask.decide(self.limit, place.state(), now).snapshot);
+    }
+
+    fn unlock(&mut self, is_charged: bool) {
+        if let Some(place) = self.place.take() {
+            self.sweep_is_due = place.leave(&self.table.overflow, is_charged, &mut self.drops);
         }
     }
 
@@ -145,13 +170,16 @@ macro_rules! each_of {
                 clock: &impl Clock,
             ) {
                 let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
+                // Dropped at the end: a key's own `Drop` may panic.
+                let mut drops = ($(DeferredDrops::<$Key, $Algorithm::State>::new(),)+);
                 $(
                     let of_limit = change.of_part(|admission| admission.$place.as_ref());
                     if let (Some(key), Some(change)) = (&keys.$place, of_limit) {
-                        let limit = &limits.$place;
+                        let (limit, drops) = (&limits.$place, &mut drops.$place);
                         let table = tables.$place.table(limit.policy_id());
-                        table.change(limit, key, change, &|| clock.now());
+                        table.change(limit, key, change, &|| clock.now(), drops);
                     }
+                    keys.$place.into_iter().for_each(|key| drops.$place.keep(Some(key), None));
                 )+
             }
         }

@@ -121,15 +121,15 @@ impl<K: Key, S> Table<K, S> {
         self.overflow.warn_once_if_used();
     }
 
-    /// Changes what a key was charged.
+    /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
     pub(super) fn change<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
         limit: &A,
         key: &Q,
         change: Change<'_, A::Snapshot>,
         now: Now<'_>,
+        drops: &mut DeferredDrops<K, S>,
     ) {
-        let drops = &mut DeferredDrops::new();
         // The bucket that is shared is not charged more than fits: others would pay it off.
         let charged = |state: &S, is_shared: bool, held: u32, units: u32| match is_shared {
             true => units.min(held.saturating_add(room(limit, state, now()))),

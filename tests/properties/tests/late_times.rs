@@ -102,21 +102,18 @@ fn a_thread_that_comes_late_opens_no_limit() {
         let limiter = limiter!(algorithm.clone(), clock, 10);
         assert!(limiter.check(&7).now().is_admitted());
         assert_nothing_opens(name, &clock, || limiter.check(&7).now().is_admitted());
+
+        // Beside another limit, with keys of its own.
+        let clock = LateClock::new();
+        let other = FixedWindow::new(Quota::per_day(1_000));
+        let limiter = limiter!(EachOf((algorithm, other)), clock, 10);
+        let keys = EachOf((Some(7), Some("seven".to_owned())));
+        assert!(limiter.check(&keys).now().is_admitted());
+        assert_nothing_opens(name, &clock, || limiter.check(&keys).now().is_admitted());
     }
     let quota = Quota::new(UNITS, PERIOD);
     let [precision, interval] = [PERIOD / 10, PERIOD / 5];
     every_algorithm!(check_each, quota, UNITS, precision, interval);
-
-    // Beside another limit, with keys of its own: the store does the same for every algorithm.
-    let clock = LateClock::new();
-    let limits = EachOf((
-        TokenBucket::new(quota),
-        FixedWindow::new(Quota::per_day(1_000)),
-    ));
-    let limiter = limiter!(limits, clock, 10);
-    let keys = EachOf((Some(7), Some("seven".to_owned())));
-    assert!(limiter.check(&keys).now().is_admitted());
-    assert_nothing_opens("two", &clock, || limiter.check(&keys).now().is_admitted());
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn thousands_of_admissions_at_instants_of_their_own_are_the_pure_rules() {
         )
     };
     let values = || (numbers(), long_history(300..2_000));
-    redis.for_all(16, values, |((units, period), history)| {
+    redis.for_all(36, values, |((units, period), history)| {
         logs(units, period).iter().try_for_each(|subject| {
             redis_decides_as_the_rule(&redis, from_ref(subject), &Story::of(&history))
         })
