@@ -17,7 +17,7 @@ pub use system::SystemClock;
 pub(crate) use crate::timestamp::Timestamp;
 
 /// The clock that a store reads, once for each decision of a known key. A store in memory reads it
-/// under its locks, or right before one that is free.
+/// under its locks.
 ///
 /// # What an implementor must do
 ///

@@ -113,27 +113,11 @@ impl<K, S> Shards<K, S> {
     /// The shard of a key with this hash.
     #[inline]
     pub(super) fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<K, S>> {
-        self.lock_telling(hash, || {})
-    }
-
-    /// The same; the closure is called if the thread had to wait for it.
-    // Inlined always: a tenth of the instructions of a decision (bench `instructions`).
-    #[inline(always)]
-    pub(super) fn lock_telling(
-        &self,
-        hash: u64,
-        has_waited: impl FnOnce(),
-    ) -> MutexGuard<'_, Shard<K, S>> {
         // The table inside a shard takes the low bits for its slots and the highest seven for its
         // tags.
         let middle_bits = u64::from((hash >> 25) as u32);
         let shard = (middle_bits * self.shards.len() as u64) >> 32;
-        let shard = &self.shards[shard as usize].0;
-        shard.try_lock().unwrap_or_else(|| {
-            let locked = shard.lock();
-            has_waited();
-            locked
-        })
+        self.shards[shard as usize].0.lock()
     }
 
     /// The next shard in turn, if nobody has locked it: waiting for it while another one is locked
