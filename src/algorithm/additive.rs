@@ -24,7 +24,7 @@ use super::{Algorithm, Status};
 #[diagnostic::on_unimplemented(
     message = "units of `{Self}` cannot be held and settled later",
     label = "not an additive algorithm",
-    note = "hold units of a bucket, a window or a log of `tollgate::algorithm`, or implement `tollgate::algorithm::Additive` for a rule of your own that is additive"
+    note = "hold units of a bucket, a window or a log of `tollgate::algorithm`, which are additive"
 )]
 pub trait Additive: Algorithm {
     /// Whether so much would be admitted now.

@@ -47,7 +47,6 @@
 //! | write a rule | [`Algorithm`] |
 //! | let Redis run it | [`Scripted`]: the rule once more, in Lua |
 //! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
-//! | let its units be held, and settled later | [`Additive`], which [`Settled::new`] asks for |
 //!
 //! The example `custom_algorithm` is a whole one. Every algorithm is a [`KeyLimit`], as are a tuple
 //! of them and one that is settled or in shadow, and so a [`Limit`]: these are what stores and
@@ -86,6 +85,7 @@ mod wait_at_most;
 pub(crate) use crate::decision::LazyStatus;
 pub use crate::decision::{Judgement, Status};
 pub use crate::policy::{Policy, PolicyId};
+#[doc(hidden)]
 pub use additive::Additive;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;

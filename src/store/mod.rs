@@ -28,7 +28,10 @@ pub use either::EitherStore;
 pub(crate) use immediate::ANSWERS_AT_ONCE;
 pub use immediate::ImmediateStore;
 #[cfg(feature = "local")]
-pub use local::{LocalBuckets, LocalStore, LocalStoreBuilder, LocalUsage};
+#[doc(hidden)]
+pub use local::LocalBuckets;
+#[cfg(feature = "local")]
+pub use local::{LocalStore, LocalStoreBuilder, LocalUsage};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
 

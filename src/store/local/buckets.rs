@@ -12,8 +12,8 @@ use super::{LocalUsage, deferred_drop::DeferredDrops, policies::Policies};
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
 ///
-/// It is there for the bounds of functions that are generic over a limit; its items are not part of
-/// the public interface.
+/// It is not part of the public interface: a function that is generic over a limit takes any
+/// `S: Store<A, K>`.
 pub trait LocalBuckets<K>: Limit {
     #[doc(hidden)]
     type Tables: Tables;
