@@ -30,6 +30,7 @@ impl StoreUsage for crate::store::RedisUsage {
             let counter = metrics::counter!("tollgate.redis.decisions", "limit" => label(), "outcome" => outcome);
             counter.absolute(decisions);
         }
+        metrics::counter!("tollgate.redis.joined", "limit" => label()).absolute(self.joined);
         metrics::gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
         metrics::counter!("tollgate.redis.reconnects", "limit" => label())
             .absolute(self.reconnects);

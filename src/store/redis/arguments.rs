@@ -215,6 +215,16 @@ pub(super) fn units_of(member: &Member, units: u32) -> u32 {
     }
 }
 
+/// What each member is charged for this cost, for a script that decides about several.
+pub(super) fn push_costs(costs: &mut Vec<u8>, queries: &[KeyQuery], cost: u32) {
+    for member in queries
+        .iter()
+        .flat_map(|query| query.scripts.script.members())
+    {
+        costs.extend_from_slice(&units_of(member, cost).to_le_bytes());
+    }
+}
+
 /// What each member is charged, and its numbers; those of holding are left.
 fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>) -> &'q [u64] {
     let (script, place, mut parameters) = (&query.scripts.script, query.place, &*query.parameters);

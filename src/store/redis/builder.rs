@@ -8,6 +8,7 @@ use super::{
     Now, RedisStore, Shared,
     health::Health,
     in_flight::InFlightPlaces,
+    joined::JoinedCalls,
     scripts::ScriptCache,
     servers::Servers,
     settings::{RedisConnection, Settings},
@@ -86,16 +87,17 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How many decisions may wait for an answer on one connection; by default 10 000, and at least
-    /// one. One more is not sent, and fails at once as
+    /// How many calls may wait for an answer on one connection; by default 10 000, and at least
+    /// one. One more is not sent: its decision, or [those that share
+    /// it](super::RedisStore#a-hot-key), fail at once as
     /// [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
     /// One that has missed its deadline still counts until Redis has answered it or the connection
     /// is given up, so that what piles up behind a connection that stalls is bounded. Each node
     /// of a cluster has its own connections: what waits for one node does not count for another.
     #[must_use]
-    pub fn max_unanswered(mut self, decisions: usize) -> Self {
-        self.max_unanswered = decisions;
+    pub fn max_unanswered(mut self, calls: usize) -> Self {
+        self.max_unanswered = calls;
         self
     }
 
@@ -160,6 +162,7 @@ impl RedisStoreBuilder {
             script_cache: ScriptCache::default(),
             health: Health::new(self.prefix),
             in_flight: InFlightPlaces::default(),
+            joined: JoinedCalls::default(),
         });
         Ok(RedisStore { shared })
     }

@@ -183,7 +183,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let asked = tokio::spawn(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
                 let script = Some(&*scripts.loadable);
-                all.shared.run(script, keys.clone(), arguments, None).await
+                let wait = all.shared.request_waits();
+                all.shared.run(script, keys.clone(), arguments, wait).await
             });
             (at, asked)
         };

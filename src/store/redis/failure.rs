@@ -31,13 +31,17 @@ fn kind_of(code: &str) -> Option<StoreErrorKind> {
     }
 }
 
-/// The reply, or the message of an error.
-pub(super) fn reply_or_error(frame: Resp3Frame) -> Result<Bytes, String> {
+/// The reply, or one for each decision that shares the call; or the message of an error.
+pub(super) fn replies_or_error(frame: Resp3Frame) -> Result<Vec<Bytes>, String> {
     match frame {
         Resp3Frame::BlobString { data, .. }
         | Resp3Frame::SimpleString { data, .. }
-        | Resp3Frame::VerbatimString { data, .. } => Ok(data),
-        Resp3Frame::Number { .. } => Ok(Bytes::new()),
+        | Resp3Frame::VerbatimString { data, .. } => Ok(vec![data]),
+        Resp3Frame::Number { .. } => Ok(vec![Bytes::new()]),
+        Resp3Frame::Array { data, .. } => {
+            let all = data.into_iter().map(replies_or_error);
+            Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
+        }
         Resp3Frame::SimpleError { data, .. } => Err(data.to_string()),
         Resp3Frame::BlobError { data, .. } => Err(String::from_utf8_lossy(&data).into_owned()),
         _ => Err("an answer of an unexpected kind".to_owned()),

@@ -10,7 +10,8 @@
 --          and for op 3, if it holds, the generation and the units, if it is a queue, what the
 --          admission left; then of each how long it holds (0: never), and how long a hold matters
 --          after its end
--- ARGV[2]  of op 4: the value that the charge replied
+-- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
+--          every member, 4 bytes; those of ARGV[1] do not count then
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has
@@ -22,6 +23,7 @@
 --          a list, of each limit its time and the bytes of its value; the values as they are stored
 --          a value has a tail and this script does not hold: a byte 2; the one that holds is for
 --          it, with the same arguments
+--          of several decisions: one for each, as if they had come one after the other
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has

@@ -29,7 +29,7 @@ use super::{
     Later, Shared,
     arguments::{KeyQuery, Place, Units, has_a_place},
     failure, lock,
-    run::LATE_TIMEOUT,
+    run::{LATE_TIMEOUT, Wait},
     script::Op,
 };
 
@@ -240,7 +240,7 @@ impl Shared {
                 Some(&scripts.loadable),
                 keys,
                 vec![arguments],
-                Some(timeout),
+                Wait::Late(timeout),
             );
             let renewed = renewing.await;
             self.health.record(&renewed, [&key]);

@@ -1,5 +1,5 @@
-//! The store in Redis: one limit for a whole fleet, with one script and one round trip for each
-//! decision.
+//! The store in Redis: one limit for a whole fleet, with at most one script and one round trip for
+//! each decision.
 //!
 //! **What happens to a decision**
 //!
@@ -8,6 +8,7 @@
 //! - `arguments`, `reply`: the keys and arguments of its script, and the reply.
 //! - `limits`, `rules`: a request's list of limits, each with a key. `query`: what is asked about
 //!   them, and how debits, settlements and resets are sent.
+//! - `joined`: decisions about the same keys that share a call.
 //! - `cross_slot`: a decision about keys in several slots of a cluster.
 //! - `in_flight`: how the places of requests in flight are renewed and given back.
 //!
@@ -37,6 +38,7 @@ mod cross_slot;
 mod failure;
 mod health;
 mod in_flight;
+mod joined;
 mod limits;
 mod link;
 mod loads;
@@ -67,8 +69,8 @@ use crate::{
 };
 
 use self::{
-    health::Health, in_flight::InFlightPlaces, limits::RedisLimit, query::Query,
-    scripts::ScriptCache, servers::Servers,
+    health::Health, in_flight::InFlightPlaces, joined::JoinedCalls, limits::RedisLimit,
+    query::Query, scripts::ScriptCache, servers::Servers,
 };
 
 pub use builder::RedisStoreBuilder;
@@ -117,12 +119,22 @@ pub use usage::RedisUsage;
 /// steps back, no time has passed, and nobody is locked out for more than two spans.
 /// [`clock`](RedisStoreBuilder::clock) is for tests.
 ///
+/// # A hot key
+///
+/// While a decision is on its way, later ones by the same limits about the same keys share the next
+/// call, which makes up to 64 of them in order, at one instant: each is as if they had come one
+/// after the other. The call is sent when those before are answered, when it is full, or after a
+/// quarter of the deadline, which counts from when each was asked. Whoever goes away before then is
+/// not charged. The first one never waits. Decisions by
+/// [`InFlight`](crate::algorithm::InFlight), and about keys in several slots of a cluster, do not
+/// share.
+///
 /// # When Redis is slow or down
 ///
 /// A decision fails with [`Unavailable`](crate::StoreErrorKind::Unavailable) when there is no
 /// answer before the [deadline](RedisStoreBuilder::deadline), when there is no connection, or when
 /// [too many](RedisStoreBuilder::max_unanswered) wait already. An outage that is known costs nobody
-/// the deadline: nothing waits for a reconnect, and after three decisions in a row have missed it,
+/// the deadline: nothing waits for a reconnect, and after three calls in a row have missed it,
 /// all fail at once until a probe is answered. Nothing is sent twice, or after its deadline. What
 /// has reached Redis may be charged all the same: then the limit is stricter, never looser.
 ///
@@ -203,6 +215,7 @@ pub(crate) struct Shared {
     script_cache: ScriptCache,
     health: Health,
     in_flight: InFlightPlaces,
+    joined: JoinedCalls,
 }
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;

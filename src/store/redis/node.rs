@@ -87,6 +87,11 @@ impl Node {
         second_best
     }
 
+    /// Whether the first attempt to connect has ended.
+    pub(super) fn was_tried(&self) -> bool {
+        self.connections[0].state.borrow().is_some()
+    }
+
     /// Why no connection takes a decision; none, if one does, or has not been tried.
     pub(super) fn outage(&self) -> Option<StoreError> {
         let mut outage = None;

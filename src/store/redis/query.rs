@@ -15,10 +15,11 @@ use super::{
     Later, Shared,
     arguments::{KeyQuery, Units},
     failure,
+    joined::Subject,
     limits::RedisLimit,
     lock,
     reply::Replies,
-    run::LATE_TIMEOUT,
+    run::{LATE_TIMEOUT, Wait},
     script::Op,
     scripts::Loadable,
 };
@@ -28,13 +29,13 @@ pub(super) struct Query<L, K> {
     pub(super) shared: Arc<Shared>,
     pub(super) limit: L,
     key: K,
-    pub(super) all: Vec<KeyQuery>,
+    pub(super) all: Arc<Vec<KeyQuery>>,
 }
 
 impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     pub(super) fn new(shared: &Arc<Shared>, limit: &L, key: K) -> Self {
         Self {
-            all: limit.queries(shared, &key),
+            all: Arc::new(limit.queries(shared, &key)),
             shared: Arc::clone(shared),
             limit: limit.clone(),
             key,
@@ -48,7 +49,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     pub(super) async fn decide(mut self, ask: Ask) -> Decided<L> {
         if ask.charge() > 0 {
-            for query in &mut self.all {
+            for query in Arc::make_mut(&mut self.all) {
                 query.place = self.shared.begin(query);
             }
         }
@@ -62,7 +63,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if let Ask::Charge(_) = ask {
             lock(&shared.servers.settings.usage).count(&verdict);
         }
-        for one in &query.all {
+        for one in &*query.all {
             shared.has_begun::<L>(&one.keys[0], one.place, &verdict);
         }
         shared.health.record(&verdict, query.states());
@@ -78,12 +79,18 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             return Ok(Vec::new());
         }
         if let Some(script) = self.script_of_all() {
+            if op == Op::Decide
+                && let Some(subject) = Subject::of(&script, &self.all)
+            {
+                return Ok(vec![self.shared.decide(subject, ask.cost()).await?]);
+            }
             let arguments = self
                 .shared
-                .arguments(&self.all, (op, Units::Cost(ask.cost())));
+                .arguments(&*self.all, (op, Units::Cost(ask.cost())));
             let keys = self.all.iter().flat_map(|query| &query.keys);
             let keys = keys.cloned().collect();
-            let answer = self.shared.run(Some(&script), keys, vec![arguments], None);
+            let wait = self.shared.request_waits();
+            let answer = self.shared.run(Some(&script), keys, vec![arguments], wait);
             return Ok(vec![answer.await?]);
         }
         self.decide_across_slots(op, ask.cost()).await
@@ -91,7 +98,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// The script about all of them together, if they share a slot and are not too many.
     fn script_of_all(&self) -> Option<Arc<Loadable>> {
-        if let [only] = &*self.all {
+        if let [only] = &**self.all {
             return Some(Arc::clone(&only.scripts.loadable));
         }
         let mut slots = self.states().map(|key| self.shared.servers.slot_of(key));
@@ -138,8 +145,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 all_of(sent)
             }
             Change::Reset => Some(Box::pin(async move {
-                for query in self.all {
-                    let deleted = self.shared.run(None, query.keys, Vec::new(), None).await;
+                for query in Arc::unwrap_or_clone(self.all) {
+                    let wait = self.shared.request_waits();
+                    let deleted = self.shared.run(None, query.keys, Vec::new(), wait).await;
                     self.shared.health.record(&deleted, []);
                     deleted?;
                 }
@@ -230,7 +238,8 @@ impl Shared {
         let sending = runtime.spawn(async move {
             let key = keys[0].clone();
             let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));
-            let written = shared.run(Some(script), keys, arguments, Some(late)).await;
+            let written = shared.run(Some(script), keys, arguments, Wait::Late(late));
+            let written = written.await;
             shared.health.record(&written, [&key]);
             written.map(drop)
         });

@@ -35,9 +35,22 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout of a command that nobody waits for.
 pub(super) const LATE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long an answer is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wait {
+    Until(Instant),
+    /// No request waits for it: it is also sent to a server that misses deadlines.
+    Late(Duration),
+}
+
 impl Shared {
     pub(super) fn deadline(&self) -> Duration {
         self.servers.settings.deadline
+    }
+
+    /// A request that asks now waits until the store's deadline.
+    pub(super) fn request_waits(&self) -> Wait {
+        Wait::Until(Instant::now() + self.deadline())
     }
 
     /// Waits for the work until this deadline. Work that is done at once sets no timer.
@@ -57,18 +70,26 @@ impl Shared {
 
     /// Runs the script, or with none deletes the keys. It is sent again if it was redirected or its
     /// script had to be loaded.
-    ///
-    /// It has the store's deadline, or if no request waits for the answer a `late` one: then it is
-    /// also sent to a server that misses deadlines.
     pub(super) async fn run(
         &self,
         script: Option<&Loadable>,
         keys: Vec<Bytes>,
         arguments: Vec<Bytes>,
-        late: Option<Duration>,
+        wait: Wait,
     ) -> Result<Bytes, StoreError> {
+        let replies = self.replies(script, (&keys, &arguments), wait).await?;
+        replies.into_iter().next().ok_or_else(failure::unreadable)
+    }
+
+    /// The same for a script that replies to each of several decisions.
+    pub(super) async fn replies(
+        &self,
+        script: Option<&Loadable>,
+        (keys, arguments): (&[Bytes], &[Bytes]),
+        wait: Wait,
+    ) -> Result<Vec<Bytes>, StoreError> {
         let slot = self.servers.slot_of(&keys[0]);
-        let answer = self.answer(script, (&keys, &arguments), (slot, late)).await;
+        let answer = self.answer(script, (keys, arguments), (slot, wait)).await;
         let Err(error) = &answer else {
             if let Some(script) = script {
                 script.has_run.store(true, Relaxed);
@@ -92,6 +113,16 @@ impl Shared {
         lock(&self.servers.settings.usage).count(&failed);
         self.health.record(&failed, []);
         failed.err()
+    }
+
+    /// The error of a decision by this script about this slot, whose deadline has passed while it
+    /// waited for a call.
+    pub(super) fn missed_deadline(&self, script: &Loadable, slot: u16) -> StoreError {
+        let error = match self.servers.known_node_of(slot) {
+            Some(Ok(node)) if node.was_tried() => failure::timed_out(self.deadline()),
+            _ => failure::not_connected_yet(),
+        };
+        self.misconfiguration(script, slot, &error).unwrap_or(error)
     }
 
     /// The misconfiguration behind a missing answer of a script about this slot: one that the node
@@ -127,28 +158,34 @@ impl Shared {
         &self,
         mut script: Option<&Loadable>,
         words: (&[Bytes], &[Bytes]),
-        (slot, late): (u16, Option<Duration>),
-    ) -> Result<Bytes, StoreError> {
-        let deadline = Instant::now() + late.unwrap_or(self.deadline());
+        (slot, wait): (u16, Wait),
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let (deadline, is_late) = match wait {
+            Wait::Until(deadline) => (deadline, false),
+            Wait::Late(timeout) => (Instant::now() + timeout, true),
+        };
         let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let link = self.until(deadline, node.link(late.is_some())).await?;
+            let link = self.until(deadline, node.link(is_late)).await?;
             let sent_at = Instant::now();
             let timeout = deadline.saturating_duration_since(sent_at);
+            if timeout.is_zero() {
+                return Err(failure::timed_out(self.deadline()));
+            }
             let frame = link
                 .send(command(script, words), is_asking, timeout)
                 .await?;
-            let message = match failure::reply_or_error(frame) {
-                Ok(reply) => match script.filter(|_| has_tail(&reply)) {
+            let message = match failure::replies_or_error(frame) {
+                Ok(replies) => match script.filter(|_| replies.first().is_some_and(has_tail)) {
                     Some(plain) => {
                         script = Some(plain.beside_holds());
                         continue;
                     }
-                    None => return Ok(reply),
+                    None => return Ok(replies),
                 },
                 Err(message) => message,
             };
@@ -200,7 +237,7 @@ async fn load(node: &Node, script: &Loadable, sent_at: Instant) -> Result<(), St
     let load = async move {
         let command = ("SCRIPT", vec![Value::from_static_str("LOAD"), text]);
         let frame = link.send(command, false, LOAD_TIMEOUT).await?;
-        let loaded = failure::reply_or_error(frame).map(drop);
+        let loaded = failure::replies_or_error(frame).map(drop);
         loaded.map_err(|message| failure::redis_error(&message))
     };
     node.loads.load((&script.sha1, sent_at), load).await

@@ -3,10 +3,17 @@
 
 use crate::algorithm::{Member, Script};
 
-use self::member::{GENERATIONS, HOLDING, Named};
+use self::{
+    limit::Limit,
+    member::{HOLDING, Named},
+};
 use super::reply::{CHARGED_AND_MORE, CHARGED_AND_TELLS, NOT_CHARGED};
 
+mod limit;
 mod member;
+mod several;
+
+pub(super) use several::can_be_joined;
 
 const FRAME: &str = include_str!("frame.lua");
 const HELD: &str = include_str!("../../algorithm/held.lua");
@@ -36,16 +43,6 @@ pub(super) enum Op {
     TakeBack = 4,
 }
 
-/// A limit: one state, of one member or those of a tuple.
-struct Limit<'a> {
-    number: usize,
-    /// The number of its state in `KEYS`.
-    key: usize,
-    members: Vec<Named<'a>>,
-    /// Whether its value may have a tail.
-    holds: bool,
-}
-
 /// The limits of a script.
 struct Lines<'a>(Vec<Limit<'a>>);
 
@@ -65,9 +62,17 @@ pub(super) fn hold(limits: &[Script]) -> bool {
     members.any(|member| member.settled)
 }
 
+/// How many decisions a script makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decisions {
+    One,
+    /// One after the other, at one instant.
+    Several,
+}
+
 /// The script that decides about one or several limits, in Lua 5.1. If it `holds`, a state may have
 /// a tail: what is held beside it.
-pub(super) fn text(limits: &[Script], holds: bool) -> String {
+pub(super) fn text(limits: &[Script], holds: bool, decisions: Decisions) -> String {
     let lines = Lines::of(limits, holds);
     let mut sources: Vec<&str> = Vec::new();
     for source in lines.members().map(|named| named.member.source) {
@@ -83,7 +88,7 @@ pub(super) fn text(limits: &[Script], holds: bool) -> String {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    text + "\n" + &wrapped(&lines.decision())
+    text + "\n" + &wrapped(&lines.body(decisions))
 }
 
 /// The same lines, none of which is wider than a reader's window.
@@ -108,6 +113,10 @@ fn wrapped(lines: &str) -> String {
         text += "\n";
     }
     text
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// The format of whole numbers, of 7 bytes each: none is negative, a fraction or not a number,
@@ -168,10 +177,10 @@ impl<'a> Lines<'a> {
     }
 
     /// The lines that name members.
-    fn decision(&self) -> String {
+    fn body(&self, decisions: Decisions) -> String {
         let mut text = String::new();
         self.0.iter().for_each(|limit| text += &limit.read());
-        if let [only] = &*self.0 {
+        if let ([only], Decisions::One) = (&*self.0, decisions) {
             let [value, _] = only.without_leases();
             text += &format!("if op == TAKE_BACK and {value} ~= ARGV[2] then return '' end\n");
         }
@@ -180,26 +189,34 @@ impl<'a> Lines<'a> {
             members.for_each(|named| text += &limit.spend(named));
         }
         text += "\n";
-        self.members().for_each(|named| text += &named.ask());
-        let (refused, reply) = (self.refused(), self.reply(NOT_CHARGED));
-        text += &format!("if not must and (op == LOOK{refused}) then\n  {reply}end\n");
-        self.members().for_each(|named| text += &named.charge());
-        self.0.iter().for_each(|limit| text += &limit.write());
-        let kind = match self.holds() {
-            true => CHARGED_AND_TELLS,
-            false => CHARGED_AND_MORE,
-        };
-        if self.answers_more() {
-            return text + &self.reply(kind);
+        match decisions {
+            Decisions::One => text + &self.one_decision(),
+            Decisions::Several => text + &self.several_decisions(),
         }
-        let is_behind = |limit: &Limit<'_>| format!("now_{0} > now + ahead_{0}", limit.number);
-        let is_behind: Vec<_> = self.0.iter().map(is_behind).collect();
-        let values: Vec<_> = self.0.iter().map(|limit| limit.name("value")).collect();
-        text + &format!(
-            "if {} then\n  {}end\nreturn {}\n",
-            is_behind.join(" or "),
-            self.reply(kind),
-            values.join(" .. ")
+    }
+
+    fn ask(&self) -> String {
+        self.members().map(Named::ask).collect()
+    }
+
+    fn charge(&self) -> String {
+        self.members().map(Named::charge).collect()
+    }
+
+    fn write(&self) -> String {
+        self.0.iter().map(Limit::write).collect()
+    }
+
+    fn one_decision(&self) -> String {
+        let (refused, refusal) = (self.refused(), self.reply(NOT_CHARGED));
+        let until: String = self.0.iter().map(Limit::until).collect();
+        format!(
+            "{}if not must and (op == LOOK or {refused}) then\n  return {refusal}\nend\n\
+             {}{until}{}return {}\n",
+            self.ask(),
+            self.charge(),
+            self.write(),
+            self.charged()
         )
     }
 
@@ -208,10 +225,31 @@ impl<'a> Lines<'a> {
         let counted = self.members().filter(|named| !named.member.in_shadow);
         let fits: Vec<_> = counted.map(|named| named.name("fits")).collect();
         match &*fits {
-            [] => String::new(),
-            [only] => format!(" or not {only}"),
-            fits => format!(" or not ({})", fits.join(" and ")),
+            [] => "false".to_owned(),
+            [only] => format!("not {only}"),
+            fits => format!("not ({})", fits.join(" and ")),
         }
+    }
+
+    /// The reply to a charge.
+    fn charged(&self) -> String {
+        let more = self.reply(match self.holds() {
+            true => CHARGED_AND_TELLS,
+            false => CHARGED_AND_MORE,
+        });
+        if self.answers_more() {
+            return more;
+        }
+        let is_behind = |limit: &Limit<'_>| format!("now_{0} > now + ahead_{0}", limit.number);
+        let is_behind = match &*self.0 {
+            [only] => is_behind(only),
+            all => format!(
+                "({})",
+                all.iter().map(is_behind).collect::<Vec<_>>().join(" or ")
+            ),
+        };
+        let values: Vec<_> = self.0.iter().map(|limit| limit.name("value")).collect();
+        format!("{is_behind} and {more} or {}", values.join(" .. "))
     }
 
     /// Whether the reply to a charge is more than the values.
@@ -221,7 +259,7 @@ impl<'a> Lines<'a> {
                 && (self.0.len() > 1 || self.members().any(|named| named.list.is_some()))
     }
 
-    /// Answers with more than the values, which are those that are written if it is charged, else
+    /// A reply with more than the values, which are those that are written if it is charged, else
     /// those that are stored.
     fn reply(&self, kind: u8) -> String {
         let bits = self.members().map(|named| {
@@ -244,168 +282,7 @@ impl<'a> Lines<'a> {
             values += &format!(" .. {value}");
         }
         let (format, numbers) = (whole(numbers.len() - 1), numbers.join(", "));
-        format!("return pack('<B{format}', {numbers}){values}\n")
-    }
-}
-
-impl Limit<'_> {
-    fn name(&self, name: &str) -> String {
-        format!("{name}_{}", self.number)
-    }
-
-    /// The numbers of its value.
-    fn names(&self) -> Vec<String> {
-        let times = ["last", "ahead", "key_expires_at"].map(|name| self.name(name));
-        let states = self.members.iter().flat_map(Named::state);
-        times.into_iter().chain(states).collect()
-    }
-
-    /// The generations of all members, if its value may have a tail.
-    fn generations(&self) -> Vec<String> {
-        let members = self.members.iter().filter(|_| self.holds);
-        members.flat_map(|named| named.names(GENERATIONS)).collect()
-    }
-
-    /// The names of something of its members in flight. Their leases stand behind the tail.
-    fn in_flight(&self, name: &str) -> Vec<String> {
-        let members = self.members.iter().filter(|named| named.member.in_flight);
-        members.map(|named| named.name(name)).collect()
-    }
-
-    /// What is stored without leases, and how many bytes that is.
-    fn without_leases(&self) -> [String; 2] {
-        let stored = self.name("stored");
-        match self.in_flight("before").into_iter().next() {
-            Some(before) => [format!("{stored}:sub(1, {before})"), before],
-            None => [stored.clone(), format!("#{stored}")],
-        }
-    }
-
-    /// Counts the bytes before the leases of each member.
-    fn find_leases(&self) -> String {
-        let (stored, bytes) = (self.name("stored"), self.in_flight("bytes"));
-        let befores = self.in_flight("before").into_iter().enumerate();
-        let line = |(at, before)| format!("  {before} = #{stored} - {}\n", bytes[at..].join(" - "));
-        befores.map(line).collect()
-    }
-
-    fn read(&self) -> String {
-        let (k, key) = (self.number, self.key);
-        let (names, held) = (self.names(), self.generations());
-        let bytes = 1 + 7 * names.len();
-        let with_tail = bytes + 7 * GENERATIONS.len() * self.members.len();
-        let unreadable = format!("then error('{UNREADABLE} state') end");
-        let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
-        let zeros = [&names[..], &held, &self.in_flight("before")].concat();
-        let [_, size] = self.without_leases();
-        let tail = match self.holds {
-            true => format!(
-                "  if {size} == {with_tail} then\n    \
-                   {} = unpack('<{}', stored_{k}, {})\n    \
-                   if {} {unreadable}\n  \
-                 end\n",
-                held.join(", "),
-                whole(held.len()),
-                bytes + 1,
-                too_large(&held)
-            ),
-            false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
-        };
-        format!(
-            "local stored_{k} = call('GET', KEYS[{key}])\n\
-             local now_{k}, {} = now, now{}\n\
-             if stored_{k} then\n  \
-               if #stored_{k} < {bytes} {unreadable}\n  \
-               mark, {} = unpack('<B{}', stored_{k})\n\
-               {}  \
-               if mark ~= 1 or {size} ~= {bytes} and {size} ~= {with_tail} or {} {unreadable}\n\
-               {tail}  \
-               now_{k} = now + ahead_{k}\n  \
-               if servers_time and now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
-                 ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \
-                 call('SET', KEYS[{key}], pack('<BI7I7', 1, last_{k}, ahead_{k}) .. stored_{k}:sub(16), 'KEEPTTL')\n  \
-               end\n  \
-               if now_{k} < last_{k} or op == TAKE_BACK then now_{k} = last_{k} end\n\
-             else stored_{k} = '' end\n",
-            zeros.join(", "),
-            ", 0".repeat(zeros.len() - 1),
-            names.join(", "),
-            whole(names.len()),
-            self.find_leases(),
-            too_large(&names),
-        )
-    }
-
-    /// The value as of this time, with a tail if anything is held.
-    fn value(&self, time: &str) -> String {
-        let mut names = self.names();
-        names[0] = self.name(time);
-        let packed = |names: &[String]| {
-            let (format, names) = (whole(names.len()), names.join(", "));
-            format!("pack('<B{format}', 1, {names})")
-        };
-        if !self.holds {
-            return packed(&names);
-        }
-        let held = self.members.iter().filter(|named| named.holds);
-        let held = held.map(Named::held).collect::<Vec<_>>().join(" + ");
-        let all = [&names[..], &self.generations()].concat();
-        format!("{held} > 0 and {} or {}", packed(&all), packed(&names))
-    }
-
-    fn write(&self) -> String {
-        let (k, key) = (self.number, self.key);
-        let ends: Vec<_> = self
-            .members
-            .iter()
-            .map(|named| named.name("ends"))
-            .collect();
-        let lists = self.members.iter().filter_map(|named| named.list);
-        let expire = lists.map(|list| format!("  call('PEXPIRE', KEYS[{list}], ttl_ms_{k})\n"));
-        let all = [vec![self.name("value")], self.in_flight("leases")].concat();
-        let all = all.join(" .. ");
-        format!(
-            "local ttl_ms_{k}, until_{k} = nil, math.max({})\n\
-             if until_{k} >= key_expires_at_{k} or not servers_time or has_new_list then\n  \
-               local expiry = until_{k} + math.ceil((until_{k} - now_{k}) / 64) + 1e6\n  \
-               expiry = math.min(expiry, 2 ^ 53 - 1)\n  \
-               key_expires_at_{k} = math.max(key_expires_at_{k}, expiry)\n  \
-               ttl_ms_{k} = math.max(math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000), min_ttl_ms)\n\
-             end\n\
-             local value_{k} = {}\n\
-             if ttl_ms_{k} then\n  \
-               call('SET', KEYS[{key}], {all}, 'PX', ttl_ms_{k})\n\
-               {}\
-             else\n  \
-               call('SET', KEYS[{key}], {all}, 'KEEPTTL')\n\
-             end\n",
-            ends.join(", "),
-            self.value("now"),
-            expire.collect::<String>()
-        )
-    }
-
-    /// Spends what a member that keeps a list has held, and writes the state at once: the list is
-    /// written whatever is decided.
-    fn spend(&self, named: &Named<'_>) -> String {
-        let (Some(list), true) = (named.list, named.holds) else {
-            return String::new();
-        };
-        let (k, key) = (self.number, self.key);
-        let before = self.in_flight("before").into_iter().take(1);
-        let leases = before.map(|before| format!(" .. stored_{k}:sub({before} + 1)"));
-        named.spend(&format!(
-            "  stored_{k} = {}{}\n\
-             {}  \
-               call('SET', KEYS[{key}], stored_{k}, 'KEEPTTL')\n  \
-               if has_new_list then\n    \
-                 call('PEXPIRE', KEYS[{list}], \
-                   math.ceil((key_expires_at_{k} - ahead_{k} - now) / 1000) + 60000)\n  \
-               end\n",
-            self.value("last"),
-            leases.collect::<String>(),
-            self.find_leases(),
-        ))
+        format!("pack('<B{format}', {numbers}){values}")
     }
 }
 

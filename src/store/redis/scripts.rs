@@ -17,7 +17,7 @@ use crate::algorithm::{Member, Script, Scripted};
 
 use super::{
     lock,
-    script::{fits_one_script, hold, text},
+    script::{Decisions, can_be_joined, fits_one_script, hold, text},
 };
 
 /// For this long after a script's first use, or until it has run once, a call without an answer
@@ -37,6 +37,9 @@ pub(super) struct Scripts {
 /// A script, and the SHA-1 sum by which Redis runs it.
 pub(super) struct Loadable {
     limits: Vec<Script>,
+    decisions: Decisions,
+    /// Whether decisions by it can share a call.
+    pub(super) can_be_joined: bool,
     pub(super) text: Bytes,
     /// In hexadecimal digits.
     pub(super) sha1: Bytes,
@@ -46,27 +49,46 @@ pub(super) struct Loadable {
     pub(super) has_run: AtomicBool,
     /// The script for what others hold, if this one does not hold.
     beside: OnceLock<Box<Self>>,
+    /// The script for several decisions, if this one is for one.
+    joined: OnceLock<Box<Self>>,
 }
 
 impl Loadable {
-    fn new(limits: Vec<Script>, beside_holds: bool) -> Self {
-        let text = text(&limits, beside_holds || hold(&limits));
+    fn new(limits: Vec<Script>, beside_holds: bool, decisions: Decisions) -> Self {
+        let text = text(&limits, beside_holds || hold(&limits), decisions);
         let sha1 = Sha1::digest(text.as_bytes());
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
+            can_be_joined: can_be_joined(&limits),
             limits,
+            decisions,
             sha1: Bytes::from(digits),
             text: text.into(),
             made_at: Instant::now(),
             has_run: AtomicBool::new(false),
             beside: OnceLock::new(),
+            joined: OnceLock::new(),
         }
     }
 
     /// The script that decides the same where others hold units.
     pub(super) fn beside_holds(&self) -> &Self {
-        let make = || Box::new(Self::new(self.limits.clone(), true));
+        let make = || Box::new(Self::new(self.limits.clone(), true, self.decisions));
         self.beside.get_or_init(make)
+    }
+
+    /// The script that decides the same about several costs, one after the other.
+    pub(super) fn joined(&self) -> &Self {
+        self.joined.get_or_init(|| {
+            let joined = Self::new(self.limits.clone(), false, Decisions::Several);
+            let has_run = AtomicBool::new(self.has_run.load(Relaxed));
+            let made_at = self.made_at;
+            Box::new(Self {
+                made_at,
+                has_run,
+                ..joined
+            })
+        })
     }
 
     /// Whether it was first used a moment ago, and has not run yet.
@@ -86,7 +108,7 @@ impl Scripts {
             limit: TypeId::of::<A>(),
             layout: layout.join("+"),
             lists: keep_lists.count(),
-            loadable: Arc::new(Loadable::new(vec![script.clone()], false)),
+            loadable: Arc::new(Loadable::new(vec![script.clone()], false, Decisions::One)),
             script,
         }
     }
@@ -125,7 +147,7 @@ impl ScriptCache {
         let several = of_several.entry(all.clone().map(|one| one.limit).collect());
         let make = || {
             let limits: Vec<_> = all.map(|one| one.script.clone()).collect();
-            fits_one_script(&limits).then(|| Arc::new(Loadable::new(limits, false)))
+            fits_one_script(&limits).then(|| Arc::new(Loadable::new(limits, false, Decisions::One)))
         };
         several.or_insert_with(make).clone()
     }

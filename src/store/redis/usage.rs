@@ -27,6 +27,9 @@ pub struct RedisUsage {
     /// How many decisions failed as [`InvalidInput`](StoreErrorKind::InvalidInput): their key has
     /// a value that no store wrote.
     pub invalid: u64,
+    /// How many decisions have shared a call with others, as they asked about the same keys at the
+    /// same time.
+    pub joined: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,
     /// How often a lost or hung connection was replaced, to any server.

@@ -9,6 +9,7 @@
 mod client;
 mod cluster;
 mod fickle;
+mod in_order;
 mod inspect;
 mod monitor;
 mod over_redis;
@@ -28,6 +29,7 @@ pub use crate::{
     client::{centralized, connect, connect_to},
     cluster::{Cluster, slot_of},
     fickle::Fickle,
+    in_order::in_order,
     monitor::{Monitor, Told},
     over_redis::{every_algorithm, redis_decides_as_the_rule},
     proxy::Proxy,

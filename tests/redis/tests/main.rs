@@ -14,6 +14,7 @@ mod traffic;
 mod charges;
 mod errors;
 mod expiry;
+mod joined;
 mod keys;
 mod logs;
 mod observe;

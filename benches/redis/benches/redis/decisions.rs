@@ -158,7 +158,7 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
     };
     let floor = load(client, FLOOR).await;
     let state = Value::Bytes(bytes::Bytes::from_static(&[7; 33]));
-    let floor = script(client, floor, TIMES, move |task| {
+    let floor = script(client, floor, (TASKS, TIMES), move |task| {
         vec![Value::from(1), key("floor", task), state.clone()]
     });
     let floor = Case::new("floor", floor);

@@ -1,6 +1,6 @@
 //! Runs the cases in turns, and reads what Redis has counted.
 
-use std::{future::Future, pin::Pin, task::Poll, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use fred::{
@@ -106,7 +106,8 @@ fn counted(stats: &str) -> Cost {
     }
 }
 
-/// A turn of decisions: every task asks so often, and must get this answer.
+/// A turn of decisions: every task asks so often, and must get this answer. With fewer keys than
+/// tasks a task for each key asks for all: decisions that are asked together would share calls.
 pub(crate) fn decisions<A: Scripted>(
     algorithm: A,
     store: RedisStore,
@@ -117,10 +118,10 @@ pub(crate) fn decisions<A: Scripted>(
     Box::new(move || {
         let limiter = limiter.clone();
         Box::pin(all(move |task| {
-            let (limiter, key) = (limiter.clone(), task % keys);
+            let limiter = limiter.clone();
             async move {
-                for _ in 0..times {
-                    let decision = limiter.check(&key).await.expect("a decision");
+                for _ in 0..times_of(task, keys, times) {
+                    let decision = limiter.check(&task).await.expect("a decision");
                     assert_eq!(decision.is_admitted(), admitted, "{decision:?}");
                 }
             }
@@ -128,11 +129,19 @@ pub(crate) fn decisions<A: Scripted>(
     })
 }
 
-/// A turn of a script of one's own: every task calls it so often with these arguments.
+/// How often a task asks if so many of them ask for all.
+fn times_of(task: u64, asking: u64, times: u32) -> u64 {
+    match task < asking {
+        true => u64::from(times) * TASKS / asking.min(TASKS),
+        false => 0,
+    }
+}
+
+/// A turn of a script of one's own: so many tasks call it for all with these arguments.
 pub(crate) fn script(
     client: &Client,
     sha1: String,
-    times: u32,
+    (asking, times): (u64, u32),
     arguments: impl Fn(u64) -> Vec<Value> + Clone + Send + 'static,
 ) -> Turn {
     let client = client.clone();
@@ -141,7 +150,7 @@ pub(crate) fn script(
         Box::pin(all(move |task| {
             let (client, sha1, arguments) = (client.clone(), sha1.clone(), arguments.clone());
             async move {
-                for _ in 0..times {
+                for _ in 0..times_of(task, asking, times) {
                     let mut values = vec![Value::from(&sha1)];
                     values.extend(arguments(task));
                     evalsha(&client, values).await;
@@ -149,19 +158,6 @@ pub(crate) fn script(
             }
         }))
     })
-}
-
-/// Drives these by turns on this task.
-pub(crate) async fn join<F: Future<Output = ()> + Unpin>(mut all: Vec<F>) {
-    std::future::poll_fn(|cx| {
-        all.retain_mut(|one| Pin::new(one).poll(cx).is_pending());
-        if all.is_empty() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    })
-    .await;
 }
 
 pub(crate) async fn all<F: Future<Output = ()> + Send + 'static>(task: impl Fn(u64) -> F) {

@@ -1,5 +1,5 @@
 //! Requests through a layer over one connection, beside bare calls of the script that the layer
-//! runs, with the same deadline.
+//! runs, with the same deadline; and decisions about one hot key, beside those about many.
 
 use std::{
     convert::Infallible,
@@ -17,7 +17,7 @@ use http_body_util::Full;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter,
     algorithm::TokenBucket,
-    key::Global,
+    key::from_fn,
     response::{Fields, Http},
 };
 use tollgate_redis_tests::Server;
@@ -42,9 +42,10 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
     })
     .await;
     let services = [Fields::default(), Fields::Off].map(|fields| {
-        let layer = RateLimitLayer::new(rule(), store.clone(), Global);
+        let own_key = from_fn(|request: &Request<u64>| Ok::<_, Infallible>(Some(*request.body())));
+        let layer = RateLimitLayer::new(rule(), store.clone(), own_key);
         let layer = layer.respond_with(Http::new().fields(fields));
-        layer.layer(service_fn(|_: Request<()>| async {
+        layer.layer(service_fn(|_: Request<u64>| async {
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
         }))
     });
@@ -53,10 +54,10 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
     for _ in 0..ROUNDS {
         for (service, best) in services.iter().zip(&mut layered) {
             let service = service.clone();
-            let through = per_second(move || {
+            let through = per_second(move |task| {
                 let service = service.clone();
                 async move {
-                    let response = service.oneshot(Request::new(())).await;
+                    let response = service.oneshot(Request::new(task)).await;
                     assert_eq!(response.expect("no error").status(), 200);
                 }
             });
@@ -67,7 +68,7 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
             ..Options::default()
         };
         let (client, arguments) = (client.with_options(&options), arguments.clone());
-        let called = per_second(move || {
+        let called = per_second(move |_| {
             let (client, arguments) = (client.clone(), arguments.clone());
             async move {
                 let answer = evalsha(&client, arguments).await;
@@ -84,19 +85,100 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         let mark = if ratio >= 0.85 { ' ' } else { '!' };
         println!("Through a layer with {name}: {best:.0}; ratio {ratio:.2}{mark}(≥ 0.85)");
     }
+    hot_key(server, client).await;
+}
+
+/// What one key costs that everybody asks about, from four stores, as of four processes.
+async fn hot_key(server: &Server, client: &Client) {
+    let limiters = (0..STORES).map(|_| {
+        let store = store(client, "hot").deadline(DEADLINE).build();
+        RateLimiter::new(TokenBucket::new(Quota::per_minute(1_000_000_000)), store)
+    });
+    let limiters: Vec<_> = limiters.collect();
+    let (mut cold, mut hot) = (Spent::WORST, Spent::WORST);
+    for _ in 0..ROUNDS {
+        for (is_hot, best) in [(false, &mut cold), (true, &mut hot)] {
+            let before = spent(server).await;
+            let limiters = limiters.clone();
+            let each = per_second(move |task| {
+                let limiter = limiters[task as usize % STORES].clone();
+                let key = if is_hot { u64::MAX } else { task };
+                async move {
+                    let decision = limiter.check(&key).await;
+                    assert!(decision.expect("a decision").is_admitted());
+                }
+            });
+            let (per_second, after) = (each.await, spent(server).await);
+            let decisions = (IN_FLIGHT * u64::from(TIMES)) as f64;
+            let of_each = Spent {
+                cpu_micros: (after.cpu_micros - before.cpu_micros) / decisions,
+                scripts: (after.scripts - before.scripts) / decisions,
+                per_second,
+            };
+            if of_each.cpu_micros < best.cpu_micros {
+                *best = of_each;
+            }
+        }
+    }
+    let ratio = hot.cpu_micros / cold.cpu_micros;
+    let mark = if ratio <= 0.25 { ' ' } else { '!' };
+    println!(
+        "\n{IN_FLIGHT} decisions in flight from {STORES} stores: scripts for each, Redis's CPU in µs, decisions a second"
+    );
+    for (name, spent) in [("a key for each", cold), ("one hot key", hot)] {
+        let Spent {
+            scripts,
+            cpu_micros,
+            per_second,
+        } = spent;
+        println!("{name}: {scripts:.3}, {cpu_micros:.2}, {per_second:.0}");
+    }
+    println!("Redis's CPU for one hot key: ratio {ratio:.3}{mark}(≤ 0.25)");
+}
+
+/// How many stores ask about the hot key.
+const STORES: usize = 4;
+
+/// What a decision has cost.
+#[derive(Clone, Copy)]
+struct Spent {
+    cpu_micros: f64,
+    scripts: f64,
+    per_second: f64,
+}
+
+impl Spent {
+    const WORST: Self = Self {
+        cpu_micros: f64::INFINITY,
+        scripts: f64::INFINITY,
+        per_second: 0.0,
+    };
+}
+
+async fn spent(server: &Server) -> Spent {
+    let mut seconds = 0.0;
+    for name in ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"] {
+        let field = server.info_field("cpu", name).await.expect("a number");
+        seconds += field.parse::<f64>().expect("a number");
+    }
+    Spent {
+        cpu_micros: seconds * 1e6,
+        scripts: server.command_calls("evalsha").await as f64,
+        per_second: 0.0,
+    }
 }
 
 /// How often this is done in a second, by all tasks together.
 async fn per_second<F: Future<Output = ()> + Send + 'static>(
-    once: impl Fn() -> F + Clone + Send + Sync + 'static,
+    once: impl Fn(u64) -> F + Clone + Send + Sync + 'static,
 ) -> f64 {
     let start = Instant::now();
     let tasks: Vec<_> = (0..IN_FLIGHT)
-        .map(|_| {
+        .map(|task| {
             let once = once.clone();
             tokio::spawn(async move {
                 for _ in 0..TIMES {
-                    once().await;
+                    once(task).await;
                 }
             })
         })

@@ -3,6 +3,8 @@
 
 use crate::algorithm::Member;
 
+use super::indented;
+
 /// How a member holds.
 pub(super) const HOLDING: &[&str] = &["at_most", "matters_for"];
 
@@ -113,6 +115,11 @@ impl Named<'_> {
         }
     }
 
+    /// Whether it counts its cost in parts of a unit before it asks.
+    pub(super) fn counts_parts(&self) -> bool {
+        self.holds && self.member.holds_parts
+    }
+
     /// Counts what is held in parts of a unit, if its rule does.
     fn in_parts(&self) -> String {
         if !self.member.holds_parts {
@@ -182,12 +189,14 @@ impl Named<'_> {
             false => String::new(),
         };
         if self.list.is_some() {
-            let mut names = [vec![fits], self.extra()].concat();
+            let told = [vec![fits], self.extra()].concat();
+            let (mut new, mut all) = (told.clone(), told);
             if !self.holds {
-                names.extend(self.names(self.member.kept));
+                new.extend(self.only_kept());
+                all.extend(self.names(self.member.kept));
             }
-            let asked = self.asked(&cost);
-            return text + &format!("local {} =\n  {asked}\n{refused}", names.join(", "));
+            let (new, all, asked) = (new.join(", "), all.join(", "), self.asked(&cost));
+            return text + &format!("local {new}\n{all} =\n  {asked}\n{refused}");
         }
         let last = format!("last_{k}");
         if !self.holds {
@@ -219,9 +228,8 @@ impl Named<'_> {
             match self.member.in_shadow {
                 true => self.charge_held(),
                 false => {
-                    let charge = self.charge_held();
-                    let lines = charge.lines().map(|line| format!("  {line}\n"));
-                    format!("if {fits} then\n{}end\n", lines.collect::<String>())
+                    let charge = indented(&self.charge_held());
+                    format!("if {fits} then\n{charge}end\n")
                 }
             }
         )

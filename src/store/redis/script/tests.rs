@@ -1,7 +1,16 @@
 //! The folder `sent` has scripts as Redis runs them, byte for byte: nobody changes one by accident,
 //! since processes of two releases share states.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::{self, Child, Command},
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::algorithm::{
     FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, Shadow, SlidingLog,
@@ -18,7 +27,11 @@ const CHANGED: &str = "a script has changed: if its state is laid out as before,
 
 fn text_of<A: Scripted>() -> String {
     let script = [A::script()];
-    text(&script, hold(&script))
+    text(&script, hold(&script), Decisions::One)
+}
+
+fn joined_text(script: Script) -> String {
+    text(&[script], false, Decisions::Several)
 }
 
 /// One script of each kind.
@@ -42,7 +55,9 @@ fn sent() -> BTreeMap<String, String> {
             "tuple_with_shadow",
             text_of::<(TokenBucket, Shadow<FixedWindow>)>(),
         ),
-        ("each_of", text(&several, false)),
+        ("each_of", text(&several, false, Decisions::One)),
+        ("joined_token_bucket", joined_text(TokenBucket::script())),
+        ("joined_sliding_log", joined_text(SlidingLog::script())),
     ];
     all.into_iter()
         .map(|(name, text)| (format!("{name}.lua"), text))
@@ -123,9 +138,96 @@ fn a_script_about_as_many_limits_as_fit_has_fewer_locals_than_lua_allows() {
     ] {
         let fits = |count: &usize| fits_one_script(&vec![script.clone(); *count]);
         let limits = vec![script.clone(); (1..50).take_while(fits).last().expect("one fits")];
-        let most = [false, true].map(|holds| locals(&text(&limits, holds)));
+        let most = [false, true].map(|holds| locals(&text(&limits, holds, Decisions::One)));
         let are_few = most.iter().all(|&locals| locals <= 190);
         assert!(are_few, "{most:?}: {limits:?}");
         assert!(most[1] > 100, "{most:?}: {limits:?}");
+    }
+}
+
+/// A server that loads scripts, on a socket of its own.
+struct Loads {
+    server: Child,
+    socket: PathBuf,
+}
+
+impl Loads {
+    fn start() -> Self {
+        let socket = env::temp_dir().join(format!("tollgate-{}.sock", process::id()));
+        let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut server = Command::new(program);
+        server.args(["--port", "0", "--save", "", "--unixsocket"]);
+        let server = server.arg(&socket).stdout(process::Stdio::null());
+        let server = server.spawn().expect("a server");
+        Self { server, socket }
+    }
+
+    fn load(&self, script: &str) -> String {
+        let begin = Instant::now();
+        let mut stream = loop {
+            match UnixStream::connect(&self.socket) {
+                Ok(stream) => break stream,
+                Err(_) if begin.elapsed() < Duration::from_secs(20) => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("no connection: {error}"),
+            }
+        };
+        let bytes = script.len();
+        let command = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${bytes}\r\n{script}\r\n");
+        stream.write_all(command.as_bytes()).expect("sent");
+        let mut line = String::new();
+        BufReader::new(stream)
+            .read_line(&mut line)
+            .expect("a reply");
+        line
+    }
+}
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+#[test]
+fn the_longest_scripts_for_several_decisions_can_be_loaded() {
+    let server = Loads::start();
+    let scripts = [
+        TokenBucket::script(),
+        FixedWindow::script(),
+        SlidingWindow::script(),
+        SlidingLog::script(),
+        MinInterval::script(),
+        LeakyBucketQueue::script(),
+        Shadow::<SlidingLog>::script(),
+        Settled::<TokenBucket>::script(),
+        Settled::<SlidingLog>::script(),
+        <(Settled<SlidingLog>, Settled<TokenBucket>)>::script(),
+        <(
+            TokenBucket,
+            TokenBucket,
+            TokenBucket,
+            TokenBucket,
+            TokenBucket,
+            TokenBucket,
+        )>::script(),
+        <(SlidingLog, SlidingLog, SlidingLog, SlidingLog)>::script(),
+    ];
+    for script in scripts {
+        let fits = |count: &usize| can_be_joined(&vec![script.clone(); *count]);
+        let Some(most) = (1..50).take_while(fits).last() else {
+            continue;
+        };
+        let limits = vec![script; most];
+        for holds in [hold(&limits), true] {
+            let loaded = server.load(&text(&limits, holds, Decisions::Several));
+            assert!(
+                loaded.starts_with('$'),
+                "{most}, {holds}: {loaded} {limits:?}"
+            );
+        }
     }
 }

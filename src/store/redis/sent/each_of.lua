@@ -12,7 +12,8 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 --          and for op 3, if it holds, the generation and the units, if it is a queue, what the
 --          admission left; then of each how long it holds (0: never), and how long a hold matters
 --          after its end
--- ARGV[2]  of op 4: the value that the charge replied
+-- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
+--          every member, 4 bytes; those of ARGV[1] do not count then
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has
@@ -24,6 +25,7 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 --          a list, of each limit its time and the bytes of its value; the values as they are stored
 --          a value has a tail and this script does not hold: a byte 2; the one that holds is for
 --          it, with the same arguments
+--          of several decisions: one for each, as if they had come one after the other
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has
@@ -288,7 +290,8 @@ fits_1, ends_1, debt_1, speed_1 =
 local fits_2, ends_2
 fits_2, ends_2, start_2, used_2 =
   fixed_window(last_2, now_2, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)
-local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3, expired_3, first_slot_3,
+local fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3, drop_3
+fits_3, counted_3, room_after_3, fresh_after_3, cost_after_3, expired_3, first_slot_3,
   first_total_3, drop_3 =
   log_ask(now_2, cost_3, 0, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3)
@@ -302,36 +305,36 @@ local ends_3
 _, ends_3, expired_3, total_3, first_slot_3, first_total_3, last_slot_3 =
   log(now_2, cost_3, units_3, slot_3, span_3, KEYS[3], expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3, drop_3)
-local ttl_ms_1, until_1 = nil, math.max(ends_1)
+local until_1, value_1 = ends_1, nil
+local until_2, value_2 = math.max(ends_2, ends_3), nil
+local ttl_ms_1
 if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
   local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
   expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
-local value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1)
+value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1)
 if ttl_ms_1 then
   call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end
-local ttl_ms_2, until_2 = nil, math.max(ends_2, ends_3)
+local ttl_ms_2
 if until_2 >= key_expires_at_2 or not servers_time or has_new_list then
   local expiry = until_2 + math.ceil((until_2 - now_2) / 64) + 1e6
   expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_2 = math.max(key_expires_at_2, expiry)
   ttl_ms_2 = math.max(math.ceil((key_expires_at_2 - ahead_2 - now) / 1000), min_ttl_ms)
 end
-local value_2 = pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, key_expires_at_2, start_2,
-  used_2, expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
+value_2 = pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_2, ahead_2, key_expires_at_2, start_2, used_2,
+  expired_3, total_3, first_slot_3, first_total_3, last_slot_3)
 if ttl_ms_2 then
   call('SET', KEYS[2], value_2, 'PX', ttl_ms_2)
   call('PEXPIRE', KEYS[3], ttl_ms_2)
 else
   call('SET', KEYS[2], value_2, 'KEEPTTL')
 end
-if now_1 > now + ahead_1 or now_2 > now + ahead_2 then
-  return pack('<BI7I7I7I7I7', 4, (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0),
-    now + ahead_1, #value_1, now + ahead_2, #value_2) .. value_1 .. value_2
-end
-return value_1 .. value_2
+return (now_1 > now + ahead_1 or now_2 > now + ahead_2) and pack('<BI7I7I7I7I7', 4,
+  (fits_1 and 1 or 0) + (fits_2 and 2 or 0) + (fits_3 and 4 or 0), now + ahead_1, #value_1,
+  now + ahead_2, #value_2) .. value_1 .. value_2 or value_1 .. value_2

@@ -11,7 +11,8 @@ local op, now, cost_1, units_1, slot_1, span_1 = struct.unpack('<dddddd', ARGV[1
 --          and for op 3, if it holds, the generation and the units, if it is a queue, what the
 --          admission left; then of each how long it holds (0: never), and how long a hold matters
 --          after its end
--- ARGV[2]  of op 4: the value that the charge replied
+-- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
+--          every member, 4 bytes; those of ARGV[1] do not count then
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has
@@ -23,6 +24,7 @@ local op, now, cost_1, units_1, slot_1, span_1 = struct.unpack('<dddddd', ARGV[1
 --          a list, of each limit its time and the bytes of its value; the values as they are stored
 --          a value has a tail and this script does not hold: a byte 2; the one that holds is for
 --          it, with the same arguments
+--          of several decisions: one for each, as if they had come one after the other
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has
@@ -205,7 +207,8 @@ if stored_1 then
 else stored_1 = '' end
 if op == TAKE_BACK and stored_1 ~= ARGV[2] then return '' end
 
-local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1, expired_1, first_slot_1,
+local fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1, drop_1
+fits_1, counted_1, room_after_1, fresh_after_1, cost_after_1, expired_1, first_slot_1,
   first_total_1, drop_1 =
   log_ask(now_1, cost_1, 0, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
     first_total_1, last_slot_1)
@@ -217,22 +220,21 @@ local ends_1
 _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
   log(now_1, cost_1, units_1, slot_1, span_1, KEYS[2], expired_1, total_1, first_slot_1,
     first_total_1, last_slot_1, drop_1)
-local ttl_ms_1, until_1 = nil, math.max(ends_1)
+local until_1, value_1 = ends_1, nil
+local ttl_ms_1
 if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
   local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
   expiry = math.min(expiry, 2 ^ 53 - 1)
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
-local value_1 = pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, expired_1,
-  total_1, first_slot_1, first_total_1, last_slot_1)
+value_1 = pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, expired_1, total_1,
+  first_slot_1, first_total_1, last_slot_1)
 if ttl_ms_1 then
   call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
   call('PEXPIRE', KEYS[2], ttl_ms_1)
 else
   call('SET', KEYS[1], value_1, 'KEEPTTL')
 end
-if now_1 > now + ahead_1 then
-  return pack('<BI7I7I7', 4, (fits_1 and 1 or 0), now + ahead_1, #value_1) .. value_1
-end
-return value_1
+return now_1 > now + ahead_1 and pack('<BI7I7I7', 4, (fits_1 and 1 or 0), now + ahead_1,
+  #value_1) .. value_1 or value_1

@@ -196,9 +196,9 @@ async fn decisions_are_counted_by_how_they_end_and_looks_are_not() {
 
     // Decisions whose callers go away are in flight until then, and in none of the counts.
     server.stop_process();
-    let four = std::iter::repeat_with(|| limiter.clone()).take(4);
+    let four = (0..4_u32).map(|key| (limiter.clone(), key));
     let mut asking: JoinSet<_> = four
-        .map(|limiter| async move { limiter.check(&7_u32).await.map(drop) })
+        .map(|(limiter, key)| async move { limiter.check(&key).await.map(drop) })
         .collect();
     until("four in flight", async || {
         (store.usage().in_flight == 4).then_some(())

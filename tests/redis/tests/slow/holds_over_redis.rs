@@ -29,7 +29,7 @@ fn micros(micros: u64) -> Duration {
 
 /// Every algorithm whose units can be held, and tuples of them and others. Of their models nothing
 /// matters but the spans.
-fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
+pub(crate) fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
     let (quota, held) = (numbers.quota(), micros(at_most));
     let spans = || [at_most, numbers.period].map(|span| sliding_log(numbers.units, span));
     macro_rules! each {

@@ -6,7 +6,7 @@ mod equal;
 mod fallback_limit;
 mod faults;
 mod health;
-mod holds_over_redis;
+pub(crate) mod holds_over_redis;
 mod hung;
 mod known_outage;
 mod late_settlements;

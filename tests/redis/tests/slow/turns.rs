@@ -3,7 +3,7 @@
 //!
 //! Time is turned by hand: all that is asked in one instant is asked by all processes at once.
 
-use std::{collections::BTreeMap, future::poll_fn, task::Poll, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
 use fred::prelude::Config;
@@ -14,7 +14,7 @@ use tollgate::{
     store::{Ask, Change, RedisStore, Store},
 };
 use tollgate_properties::claims::most_in;
-use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect};
+use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect, in_order};
 
 const PROCESSES: usize = 8;
 const PERIOD_MICROS: u64 = 1_000_000;
@@ -38,27 +38,6 @@ fn rule() -> WaitAtMost<TokenBucket> {
     TokenBucket::new(Quota::per_second(UNITS))
         .burst(BURST)
         .wait_at_most(WAIT)
-}
-
-/// The requests of one instant, polled in turn by this task, so that they are sent in this order.
-async fn in_order<F: Future>(all: Vec<F>) -> Vec<F::Output> {
-    let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
-    let mut answers: Vec<_> = all.iter().map(|_| None).collect();
-    poll_fn(|cx| {
-        for (one, answer) in all.iter_mut().zip(&mut answers) {
-            if answer.is_none()
-                && let Poll::Ready(it) = one.as_mut().poll(cx)
-            {
-                *answer = Some(it);
-            }
-        }
-        match answers.iter().all(Option::is_some) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }
 
 /// A turn that has not come.
@@ -87,12 +66,11 @@ async fn one_who_waits() {
     for order in Worker::orders() {
         let instant: u64 = order.parse().unwrap();
         if instant == 0 {
-            // Loads the script, and says who this is.
+            // Loads both scripts, of one decision and of several, and says who this is.
             let name = format!("process-{number}");
-            let decided = Store::<_, String>::decide(&store, &rule, &name, Ask::Charge(1))
-                .wait()
-                .await;
-            assert!(decided.unwrap().admitted);
+            let ask = || Store::<_, String>::decide(&store, &rule, &name, Ask::Charge(1)).wait();
+            let decided = in_order(vec![ask(), ask(), ask()]).await;
+            assert!(decided.into_iter().all(|it| it.unwrap().admitted));
             Worker::done();
             continue;
         }
@@ -157,16 +135,25 @@ struct Turn {
     gave_up: bool,
 }
 
+/// How many decisions share a call, if this is what it says of their costs: four bytes for each, of
+/// which the first is at most `\x03`, and the others are `\x00`.
+fn several(word: &str) -> Option<usize> {
+    let bytes: Vec<_> = word.split(r"\x").skip(1).collect();
+    let are_costs = !bytes.is_empty() && bytes.len() % 4 == 0 && word.len() == 4 * bytes.len();
+    let mut costs = bytes.chunks(4);
+    let are_costs = are_costs
+        && costs.all(|cost| ["01", "02", "03"].contains(&cost[0]) && cost[1..] == ["00"; 3]);
+    are_costs.then_some(bytes.len() / 4)
+}
+
 /// The number of each decision about the key in its process, in the order of Redis.
 fn order(told: &[Told]) -> Vec<(usize, usize)> {
     let of_script = |told: &&Told| told.words[0].eq_ignore_ascii_case("evalsha");
     let mut processes = BTreeMap::new();
-    let mut sha = None;
     for told in told.iter().filter(of_script) {
         for number in 0..PROCESSES {
             if told.words[3].contains(&format!("process-{number}")) {
                 processes.insert(told.port, number);
-                sha = Some(told.words[1].clone());
             }
         }
     }
@@ -174,18 +161,17 @@ fn order(told: &[Told]) -> Vec<(usize, usize)> {
     let mut of_each = [0; PROCESSES];
     // A decision is the operation 0 of the script.
     let is_decision = |told: &&Told| told.words[4].starts_with(&r"\x00".repeat(8));
-    let about_the_key = |told: &&Told| {
-        Some(&told.words[1]) == sha.as_ref() && is_decision(told) && told.words[3].contains(KEY)
-    };
+    let about_the_key = |told: &&Told| is_decision(told) && told.words[3].contains(KEY);
     let decisions = told
         .iter()
         .filter(of_script)
         .filter(about_the_key)
-        .map(|told| {
+        .flat_map(|told| {
+            let count = several(told.words.last().unwrap()).unwrap_or(1);
             let process = processes[&told.port];
-            let turn = of_each[process];
-            of_each[process] += 1;
-            (process, turn)
+            let first = of_each[process];
+            of_each[process] += count;
+            (first..first + count).map(move |turn| (process, turn))
         });
     decisions.collect()
 }

@@ -1,0 +1,272 @@
+//! Decisions that share a call. While a call about the same limits and keys is on its way, later
+//! decisions wait for the next one, which makes them in order.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
+
+use crate::error::StoreError;
+
+use super::{
+    Shared,
+    arguments::{KeyQuery, Units, push_costs},
+    failure, lock,
+    run::Wait,
+    script::Op,
+    scripts::{Loadable, Scripts},
+};
+
+/// The most decisions of a call: then it is sent at once.
+const MAX_DECISIONS: usize = 64;
+
+/// A decision waits for at most this part of the deadline until it is sent, however long the call
+/// before takes: so a server that is slow, but in time, still answers in time.
+const SENT_WITHIN: u32 = 4;
+
+/// The calls that are on their way.
+#[derive(Default)]
+pub(super) struct JoinedCalls(Mutex<HashMap<Subject, OnTheWay>>);
+
+/// What decisions must have in common to share a call.
+#[derive(Clone)]
+pub(super) struct Subject {
+    script: Arc<Loadable>,
+    queries: Arc<Vec<KeyQuery>>,
+}
+
+impl Subject {
+    /// What is asked about these together; none, if each call says something of its own, or the
+    /// script for several decisions would be too long.
+    pub(super) fn of(script: &Arc<Loadable>, queries: &Arc<Vec<KeyQuery>>) -> Option<Self> {
+        script.can_be_joined.then(|| Self {
+            script: Arc::clone(script),
+            queries: Arc::clone(queries),
+        })
+    }
+
+    /// Of each limit its type, its keys and its numbers.
+    fn parts(&self) -> impl Iterator<Item = (*const Scripts, &[Bytes], &[u64])> {
+        self.queries.iter().map(|query| {
+            let KeyQuery {
+                scripts,
+                keys,
+                parameters,
+                ..
+            } = query;
+            (Arc::as_ptr(scripts), &keys[..], &parameters[..])
+        })
+    }
+
+    fn keys(&self) -> Vec<Bytes> {
+        let all = self.queries.iter().flat_map(|query| &query.keys);
+        all.cloned().collect()
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts().eq(other.parts())
+    }
+}
+
+impl Eq for Subject {}
+
+impl Hash for Subject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().for_each(|parts| parts.hash(state));
+    }
+}
+
+/// The calls about a subject.
+struct OnTheWay {
+    calls: usize,
+    /// When the last one was sent.
+    sent_at: Instant,
+    waiting: Vec<Waiting>,
+}
+
+/// A decision that waits for its call.
+struct Waiting {
+    cost: u32,
+    asked_at: Instant,
+    /// Where its caller waits.
+    runtime: Handle,
+    answer: oneshot::Sender<Result<Bytes, StoreError>>,
+}
+
+impl OnTheWay {
+    fn first() -> Self {
+        Self {
+            calls: 1,
+            sent_at: Instant::now(),
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Those for the next call. Whoever has gone away or is too late is not charged.
+    fn next_call(&mut self, deadline: Duration) -> Vec<Waiting> {
+        let waits = |it: &Waiting| !it.answer.is_closed() && it.asked_at.elapsed() < deadline;
+        self.waiting.retain(waits);
+        let count = self.waiting.len().min(MAX_DECISIONS);
+        self.waiting.drain(..count).collect()
+    }
+}
+
+impl Shared {
+    /// The reply about a cost: of a call of its own, unless one is on its way.
+    pub(super) async fn decide(
+        self: &Arc<Self>,
+        subject: Subject,
+        cost: u32,
+    ) -> Result<Bytes, StoreError> {
+        let asked_at = Instant::now();
+        let deadline = asked_at + self.deadline();
+        let Some(mut answer) = self.join(&subject, cost, asked_at) else {
+            return Call::new(self, &subject).decide_one(cost, deadline).await;
+        };
+        let soon = asked_at + self.deadline() / SENT_WITHIN;
+        let mut answered = timeout_at(soon.into(), &mut answer).await;
+        if answered.is_err() {
+            self.send_next(&subject, 0, |calls| {
+                calls.waiting.iter().any(|it| it.asked_at <= asked_at)
+            });
+            answered = timeout_at(deadline.into(), answer).await;
+        }
+        match answered {
+            Ok(Ok(answer)) => answer,
+            _ if Instant::now() >= deadline => {
+                let slot = self.servers.slot_of(&subject.queries[0].keys[0]);
+                Err(self.missed_deadline(&subject.script, slot))
+            }
+            _ => Err(failure::runtime_ends()),
+        }
+    }
+
+    /// Joins the next call; none, if no call is on its way, or one whose caller does not hear that
+    /// it has ended.
+    fn join(
+        self: &Arc<Self>,
+        subject: &Subject,
+        cost: u32,
+        asked_at: Instant,
+    ) -> Option<oneshot::Receiver<Result<Bytes, StoreError>>> {
+        let (sender, receiver) = oneshot::channel();
+        match lock(&self.joined.0).entry(subject.clone()) {
+            Entry::Vacant(none) => {
+                none.insert(OnTheWay::first());
+                return None;
+            }
+            Entry::Occupied(mut calls) if calls.get().sent_at.elapsed() > self.deadline() => {
+                let calls = calls.get_mut();
+                (calls.calls, calls.sent_at) = (calls.calls + 1, asked_at);
+                return None;
+            }
+            Entry::Occupied(mut calls) => calls.get_mut().waiting.push(Waiting {
+                cost,
+                asked_at,
+                runtime: Handle::current(),
+                answer: sender,
+            }),
+        }
+        self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
+        Some(receiver)
+    }
+
+    /// After so many calls have ended, sends those who wait, if it is time.
+    fn send_next(
+        self: &Arc<Self>,
+        subject: &Subject,
+        ended: usize,
+        is_time: impl Fn(&OnTheWay) -> bool,
+    ) {
+        let mut all = lock(&self.joined.0);
+        let Some(calls) = all.get_mut(subject) else {
+            return;
+        };
+        calls.calls -= ended;
+        let next = match is_time(calls) {
+            true => calls.next_call(self.deadline()),
+            false => Vec::new(),
+        };
+        let Some(first) = next.first() else {
+            if calls.calls == 0 {
+                all.remove(subject);
+            }
+            return;
+        };
+        (calls.calls, calls.sent_at) = (calls.calls + 1, Instant::now());
+        drop(all);
+        let (runtime, call) = (first.runtime.clone(), Call::new(self, subject));
+        runtime.spawn(async move { call.decide(next).await });
+    }
+}
+
+/// A call on its way. When it has ended, the next one is sent.
+struct Call {
+    shared: Arc<Shared>,
+    subject: Subject,
+}
+
+impl Call {
+    fn new(shared: &Arc<Shared>, subject: &Subject) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            subject: subject.clone(),
+        }
+    }
+
+    async fn decide(self, decisions: Vec<Waiting>) {
+        let replies = self.replies(&decisions).await;
+        for (at, decision) in decisions.into_iter().enumerate() {
+            let reply = match &replies {
+                Ok(replies) => replies.get(at).cloned().ok_or_else(failure::unreadable),
+                Err(error) => Err(error.clone()),
+            };
+            let _ = decision.answer.send(reply);
+        }
+    }
+
+    async fn replies(&self, decisions: &[Waiting]) -> Result<Vec<Bytes>, StoreError> {
+        let last = decisions.iter().map(|it| it.asked_at).max();
+        let deadline = last.unwrap_or_else(Instant::now) + self.shared.deadline();
+        if let [only] = decisions {
+            return Ok(vec![self.decide_one(only.cost, deadline).await?]);
+        }
+        let Subject { script, queries } = &self.subject;
+        let mut costs = Vec::with_capacity(4 * decisions.len());
+        for decision in decisions {
+            push_costs(&mut costs, queries, decision.cost);
+        }
+        let words = [self.arguments(0), costs.into()];
+        let sent = (&self.subject.keys()[..], &words[..]);
+        let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
+        let replies = replies.await?;
+        lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
+        Ok(replies)
+    }
+
+    async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
+        let (keys, arguments) = (self.subject.keys(), vec![self.arguments(cost)]);
+        let script = Some(&*self.subject.script);
+        let reply = (self.shared).run(script, keys, arguments, Wait::Until(deadline));
+        reply.await
+    }
+
+    fn arguments(&self, cost: u32) -> Bytes {
+        let decide = (Op::Decide, Units::Cost(cost));
+        self.shared.arguments(&*self.subject.queries, decide)
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let is_over = |calls: &OnTheWay| calls.calls == 0;
+        self.shared.send_next(&self.subject, 1, is_over);
+    }
+}

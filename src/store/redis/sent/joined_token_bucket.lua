@@ -1,0 +1,130 @@
+local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1 = struct.unpack('<ddddddd', ARGV[1])
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
+--          every member, 4 bytes; those of ARGV[1] do not count then
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has
+-- Reply    charged: the values as they are written
+--          charged, and there is a shadow, a hold beside a list or another limit, or the server's
+--          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
+--          that does not hold a byte 4, and nothing of a list
+--          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
+--          a list, of each limit its time and the bytes of its value; the values as they are stored
+--          a value has a tail and this script does not hold: a byte 2; the one that holds is for
+--          it, with the same arguments
+--          of several decisions: one for each, as if they had come one after the other
+-- Error    UNREADABLE, if a key has a value that no script wrote
+--
+-- The time of a state never goes back. If a clock does, no time passes for the state until it has
+-- caught up. If that would take longer than the key lives, and the clock is the server's, the state
+-- goes on where it was, ahead of the server.
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false
+
+-- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
+-- in Rust.
+--
+-- Every cost adds to a debt, which time pays off at a steady rate. A cost fits if the debt with it
+-- stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a whole
+-- number of them.
+--
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units; negative to give some back
+--          must        whether the cost is charged even if it does not fit
+--          capacity    the largest debt, in parts
+--          unit        the parts of a cost of 1
+--          rate        the parts that a tick pays off
+--          tick        how long a tick is, in microseconds: the same for all that share a state
+--          debt        in parts, as of `last`
+--          speed       the rate at which it was counted
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, speed)
+  -- A cost of 0 leaves the debt as it was counted.
+  if cost == 0 and debt > 0 then rate = speed end
+  debt = debt - (now - now % tick - (last - last % tick)) / tick * speed
+  if debt < 0 then debt = 0 end
+  if speed ~= rate and debt > 0 then
+    -- Counted at another rate: it takes as long as before to be paid off, rounded up.
+    if speed == 0 then error('UNREADABLE state') end
+    local ticks = math.floor(debt / speed)
+    debt = ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
+  end
+  local owed = debt + cost * unit
+  if owed > capacity and cost > 0 and not must then return false end
+  -- What is never paid off is not owed.
+  if rate == 0 then return true, now, debt, rate end
+  -- A debit may owe more than the capacity.
+  if owed >= 2 ^ 53 then owed = 2 ^ 53 - 1 elseif owed < 0 then owed = 0 end
+  return true, owed > 0 and now + math.ceil(owed / rate) * tick or now, owed, rate
+end
+
+local stored_1 = call('GET', KEYS[1])
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = now, now, 0, 0, 0, 0
+if stored_1 then
+  if #stored_1 < 36 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 78 then return '\2' end
+  now_1 = now + ahead_1
+  if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+    ahead_1 = ahead_1 + last_1 - now_1
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
+  end
+  if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
+else stored_1 = '' end
+
+local replies = {}
+local until_1, value_1
+for at = 1, #ARGV[2], 4 do
+  local cost_1 = unpack('<I4', ARGV[2], at)
+  local before = {debt_1, speed_1}
+  local fits_1, ends_1
+  fits_1, ends_1, debt_1, speed_1 =
+    bucket(last_1, now_1, cost_1, must, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
+  if not fits_1 then
+    replies[#replies + 1] = pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,
+      #stored_1) .. stored_1
+    debt_1, speed_1 = before[1], before[2]
+  else
+    until_1, value_1 = ends_1, pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1,
+      speed_1)
+    stored_1, last_1 = value_1, now_1
+    replies[#replies + 1] = now_1 > now + ahead_1 and pack('<BI7I7I7', 4, (fits_1 and 1 or 0),
+      now + ahead_1, #value_1) .. value_1 or value_1
+  end
+end
+if not value_1 then return replies end
+local ttl_ms_1
+if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
+  local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
+  key_expires_at_1 = math.max(key_expires_at_1, expiry)
+  ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
+end
+value_1 = pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1)
+if ttl_ms_1 then
+  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
+else
+  call('SET', KEYS[1], value_1, 'KEEPTTL')
+end
+return replies

@@ -1,0 +1,240 @@
+//! Decisions about a key that are asked while another one is on its way share a call, and are those
+//! of one after the other.
+
+use std::{
+    fmt::Debug,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
+use tokio::time::{Instant, timeout};
+use tollgate::{
+    Quota, RateLimiter, StoreErrorKind,
+    algorithm::{FixedWindow, TokenBucket},
+    clock::ManualClock,
+    store::RedisStore,
+};
+use tollgate_properties::{
+    numbers::{held, numbers},
+    subject::{Subject, instant},
+};
+use tollgate_redis_tests::{Proxy, Redis, Server, centralized, every_algorithm, in_order, until};
+
+use crate::slow::holds_over_redis::every_limit;
+
+const START: i128 = 1_700_000_000_000_000;
+const HISTORIES: u32 = 40;
+
+/// What is asked at each instant: how much later it is, and the costs.
+type Rounds = Vec<(u16, Vec<u32>)>;
+
+fn rounds(costs: impl Strategy<Value = Vec<u32>>) -> impl Strategy<Value = Rounds> {
+    vec((prop_oneof![0..=9_u16, any::<u16>()], costs), 1..=4)
+}
+
+/// How many decisions have shared calls, and how many at most.
+#[derive(Default)]
+struct Shared {
+    found: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Shared {
+    /// On a loaded machine a few come after the one before was answered.
+    fn are_most(self) {
+        let (found, most) = (self.found.into_inner(), self.most.into_inner());
+        assert!(found * 2 > most, "{found} of {most}");
+    }
+}
+
+fn sorted(answers: Vec<impl Debug>) -> Vec<String> {
+    let mut answers: Vec<_> = answers.iter().map(|it| format!("{it:?}")).collect();
+    answers.sort();
+    answers
+}
+
+/// What is asked at one instant is decided as if it was asked in turn; in any turn, unless it is
+/// `in_turn`.
+fn are_as_in_turn(
+    redis: &Redis,
+    subject: &Subject,
+    rounds: &Rounds,
+    is_in_turn: bool,
+    shared: &Shared,
+) -> Result<(), TestCaseError> {
+    let clock = ManualClock::at(instant(START));
+    let store = redis.store(clock.clone());
+    let limiter = || subject.bucket.limiter_over(store.clone(), redis.new_key());
+    let (together, in_turn) = (limiter(), limiter());
+    for (later, costs) in rounds {
+        clock.advance(Duration::from_micros((*later).into()));
+        let asked = costs.iter().map(|&cost| together.check(cost)).collect();
+        let together = redis.wait(in_order(asked));
+        let turns = costs.iter().map(|&cost| redis.wait(in_turn.check(cost)));
+        let (together, in_turn): (Vec<_>, Vec<_>) = (
+            together.into_iter().flatten().collect(),
+            turns.flatten().collect(),
+        );
+        match is_in_turn {
+            true => prop_assert_eq!(together, in_turn, "{}", subject.name),
+            false => prop_assert_eq!(sorted(together), sorted(in_turn), "{}", subject.name),
+        }
+        // The first is on its own, and one who waits alone.
+        let most = if costs.len() > 2 { costs.len() - 1 } else { 0 };
+        shared.most.fetch_add(most as u64, Relaxed);
+    }
+    shared.found.fetch_add(store.usage().joined, Relaxed);
+    Ok(())
+}
+
+#[test]
+fn decisions_that_share_a_call_are_those_of_one_after_the_other() {
+    let (redis, shared) = (Redis::start(), Shared::default());
+    let costs = || vec(prop_oneof![1..=3_u32, 1..=1_u32, 1..=u32::MAX], 0..=20);
+    redis.for_all(
+        HISTORIES,
+        || (numbers(), rounds(costs())),
+        |(numbers, rounds)| {
+            let all = every_algorithm(&numbers);
+            all.iter()
+                .try_for_each(|subject| are_as_in_turn(&redis, subject, &rounds, true, &shared))
+        },
+    );
+    shared.are_most();
+}
+
+/// The decisions of holds are made in tasks of their own, in any order.
+#[test]
+fn holds_that_share_a_call_are_those_of_one_after_the_other() {
+    let (redis, shared) = (Redis::start(), Shared::default());
+    let costs = || (1..=3_u32, 0..=20_usize).prop_map(|(cost, count)| vec![cost; count]);
+    redis.for_all(
+        HISTORIES,
+        || (held(0..=6), rounds(costs())),
+        |(held, rounds)| {
+            let all = every_limit(held);
+            all.iter()
+                .try_for_each(|subject| are_as_in_turn(&redis, subject, &rounds, false, &shared))
+        },
+    );
+    shared.are_most();
+}
+
+#[test]
+fn a_crowd_of_one_key_shares_calls_of_at_most_64() {
+    let redis = Redis::start();
+    let limiter = RateLimiter::new(
+        TokenBucket::new(Quota::per_hour(500)),
+        redis.store_with_prefix("t"),
+    );
+    redis.wait(in_order(vec![
+        limiter.check("bob"),
+        limiter.check("bob"),
+        limiter.check("bob"),
+    ]));
+    redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
+    let crowd = redis.wait(in_order((0..1_000).map(|_| limiter.check("bob")).collect()));
+    let admitted = crowd.into_iter().map(|it| it.unwrap().is_admitted());
+    assert_eq!(admitted.filter(|it| *it).count(), 497);
+    let calls = redis.calls();
+    let scripts = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
+    // The first one alone, and 999 by 64; one more, if the calls before have not quite ended.
+    assert!((17..=18).contains(&scripts), "{calls:?}");
+}
+
+/// The first is on its way; of those who wait for the next call some go away.
+#[tokio::test]
+async fn who_goes_away_before_its_call_is_sent_is_not_charged() {
+    let server = Server::start().await;
+    let limiter = RateLimiter::new(
+        FixedWindow::new(Quota::per_hour(100)),
+        RedisStore::builder(server.client().await)
+            .deadline(Duration::from_secs(20))
+            .build(),
+    );
+    assert_eq!(limiter.check("bob").await.unwrap().remaining(), 99);
+    let mut first = Box::pin(limiter.check("bob"));
+    let mut gone: Vec<_> = (0..30)
+        .map(|_| Box::pin(limiter.check_cost("bob", 2)))
+        .collect();
+    let mut patient = Box::pin(limiter.check("bob"));
+    std::future::poll_fn(|cx| {
+        assert!(first.as_mut().poll(cx).is_pending());
+        gone.iter_mut()
+            .for_each(|one| assert!(one.as_mut().poll(cx).is_pending()));
+        assert!(patient.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    drop(gone);
+    assert_eq!(first.await.unwrap().remaining(), 98);
+    assert_eq!(patient.await.unwrap().remaining(), 97);
+}
+
+/// The answers to some take longer than half of the deadline: nobody waits for them and for an
+/// answer of its own.
+#[tokio::test]
+async fn a_server_that_is_slow_but_in_time_answers_everybody_in_time() {
+    const DEADLINE: Duration = Duration::from_millis(800);
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::from_millis(250)).await;
+    let store = RedisStore::builder(tollgate_redis_tests::connect(centralized(proxy.port())).await)
+        .deadline(DEADLINE)
+        .build();
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store.clone());
+    until("an answer", async || limiter.check("bob").await.ok()).await;
+    until("shared ones", async || {
+        let _ = in_order(vec![
+            limiter.check("bob"),
+            limiter.check("bob"),
+            limiter.check("bob"),
+        ])
+        .await;
+        (store.usage().joined > 0).then_some(())
+    })
+    .await;
+    let since = Instant::now();
+    let mut asked = Vec::new();
+    while since.elapsed() < 2 * DEADLINE {
+        let limiter = limiter.clone();
+        asked.push(tokio::spawn(async move { limiter.check("bob").await }));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for answer in asked {
+        assert!(answer.await.unwrap().unwrap().is_admitted());
+    }
+}
+
+/// A crowd, while the server hangs: everybody is told at its own deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_one_key_waits_no_longer_than_each_ones_deadline() {
+    const DEADLINE: Duration = Duration::from_millis(200);
+    let server = Server::start().await;
+    let store = RedisStore::builder(server.client().await)
+        .deadline(DEADLINE)
+        .build();
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store);
+    until("an answer", async || limiter.check("bob").await.ok()).await;
+    server.stop_process();
+    let mut asked = Vec::new();
+    for _ in 0..300 {
+        let limiter = limiter.clone();
+        asked.push(tokio::spawn(async move {
+            let since = Instant::now();
+            let error = limiter.check("bob").await.unwrap_err();
+            (error.kind(), since.elapsed())
+        }));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for asked in asked {
+        let (kind, waited) = timeout(Duration::from_secs(10), asked)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(kind, StoreErrorKind::Unavailable);
+        assert!(waited < DEADLINE + Duration::from_millis(150), "{waited:?}");
+    }
+    server.continue_process();
+    until("an answer", async || limiter.check("bob").await.ok()).await;
+}
