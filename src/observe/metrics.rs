@@ -140,6 +140,7 @@ impl Metrics {
     /// | `tollgate.store.overflow` | counter | decisions | `limit` | a `LocalStore`: decisions by the overflow bucket that new keys share while it is full |
     /// | `tollgate.redis.decisions` | counter | decisions | `limit`, `outcome` | a `RedisStore`: `admitted`, `refused`, `unavailable`, `misconfigured`, `invalid` |
     /// | `tollgate.redis.joined` | counter | decisions | `limit` | a `RedisStore`: decisions that shared a call with others |
+    /// | `tollgate.redis.remembered` | counter | decisions | `limit` | a `RedisStore`: requests that were refused without asking Redis |
     /// | `tollgate.redis.in_flight` | gauge | commands | `limit` | a `RedisStore`: commands that wait for an answer |
     /// | `tollgate.redis.reconnects` | counter | connections | `limit` | a `RedisStore`: connections that were replaced |
     /// | `tollgate.redis.last_answer.age` | gauge | seconds | `limit` | a `RedisStore`: time since the last answer from Redis |

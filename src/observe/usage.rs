@@ -31,6 +31,8 @@ impl StoreUsage for crate::store::RedisUsage {
             counter.absolute(decisions);
         }
         metrics::counter!("tollgate.redis.joined", "limit" => label()).absolute(self.joined);
+        metrics::counter!("tollgate.redis.remembered", "limit" => label())
+            .absolute(self.remembered);
         metrics::gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
         metrics::counter!("tollgate.redis.reconnects", "limit" => label())
             .absolute(self.reconnects);

@@ -9,6 +9,7 @@ use super::{
     health::Health,
     in_flight::InFlightPlaces,
     joined::JoinedCalls,
+    refusals::Refusals,
     scripts::ScriptCache,
     servers::Servers,
     settings::{RedisConnection, Settings},
@@ -31,6 +32,7 @@ pub struct RedisStoreBuilder {
     deadline: Duration,
     max_unanswered: usize,
     clock: Option<Now>,
+    remember_refusals: Option<Duration>,
 }
 
 impl RedisStoreBuilder {
@@ -43,6 +45,7 @@ impl RedisStoreBuilder {
             deadline: DEFAULT_DEADLINE,
             max_unanswered: DEFAULT_MAX_UNANSWERED,
             clock: None,
+            remember_refusals: None,
         }
     }
 
@@ -84,6 +87,50 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Refuses a request without asking Redis, if Redis has refused one like it and would still; by
+    /// default Redis is asked about each. A flood of refused requests then costs Redis two or three
+    /// scripts of a process for each unit that it admits, and no more.
+    ///
+    /// A refusal counts until its turn, and for this long at most, from when it was asked. It is for
+    /// the same limits with the same keys and numbers, and the same cost; a larger one too, if it is
+    /// by one limit that is no log. What Redis would admit is never refused here because of the time
+    /// that answers take, and no wait is too short because of it. [`usage`](RedisStore::usage)
+    /// counts what is refused here as `remembered`.
+    ///
+    /// | what | is noticed |
+    /// |---|---|
+    /// | a refund, settlement, debit or reset by this store and its clones | at once |
+    /// | the same by another process, larger numbers, a state that Redis lost, a clock of the server that steps forward | late, by this long at most |
+    ///
+    /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
+    /// limit in shadow, and about keys in several slots of a cluster. At most 10 000 are kept.
+    ///
+    /// # Example: a caller that does not give up
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, RateLimiter, algorithm::TokenBucket};
+    /// use tollgate::store::{RedisConnection, RedisStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let redis = RedisConnection::from_url("redis://127.0.0.1:6379")?;
+    /// let store = RedisStore::builder(redis)
+    ///     .remember_refusals(Duration::from_secs(10))
+    ///     .build();
+    /// let limiter = RateLimiter::new(TokenBucket::new(Quota::per_minute(6)), store.clone());
+    /// for _ in 0..1_000 {
+    ///     limiter.check("bob").await?;
+    /// }
+    /// assert!(store.usage().remembered > 900);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn remember_refusals(mut self, longest: Duration) -> Self {
+        self.remember_refusals = Some(longest);
         self
     }
 
@@ -163,6 +210,7 @@ impl RedisStoreBuilder {
             health: Health::new(self.prefix),
             in_flight: InFlightPlaces::default(),
             joined: JoinedCalls::default(),
+            refusals: self.remember_refusals.map(Refusals::new),
         });
         Ok(RedisStore { shared })
     }

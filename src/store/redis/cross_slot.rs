@@ -131,7 +131,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     async fn take_back(&self, at: usize, charge: Bytes, (others, cost): (&[Bytes], u32)) {
         let (query, mut answers) = (&self.all[at], others.to_vec());
         answers[at] = charge.clone();
-        let admission = self.read(&answers, cost).and_then(|verdict| {
+        let admission = self.read(&answers, cost, 0).and_then(|verdict| {
             let admissions = self.limit.admissions(&verdict.snapshot);
             admissions.into_iter().nth(at)
         });
@@ -180,7 +180,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let ask = |at: usize| {
             let all = Arc::clone(self);
             let arguments = vec![self.shared.arguments([&self.all[at]], call)];
+            let changing = match call.0 {
+                Op::Change => self.shared.changing(&self.all[at].keys[0]),
+                _ => None,
+            };
             let asked = tokio::spawn(async move {
+                let _changing = changing;
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
                 let script = Some(&*scripts.loadable);
                 let wait = all.shared.request_waits();

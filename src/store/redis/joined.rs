@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
 
-use crate::error::StoreError;
+use crate::{algorithm::Member, error::StoreError};
 
 use super::{
     Shared,
@@ -48,6 +48,25 @@ impl Subject {
             script: Arc::clone(script),
             queries: Arc::clone(queries),
         })
+    }
+
+    /// The key of each state.
+    pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> {
+        self.queries.iter().map(|query| &query.keys[0])
+    }
+
+    pub(super) fn has(&self, is_so: impl Fn(&Member) -> bool + Copy) -> bool {
+        self.queries.iter().any(|query| query.scripts.has(is_so))
+    }
+
+    /// Whether a reply tells all of a state, and nothing else: then what refuses a cost refuses a
+    /// larger one, and its wait can be told.
+    pub(super) fn tells_all(&self) -> bool {
+        let members = self
+            .queries
+            .iter()
+            .map(|it| it.scripts.script.members().len());
+        members.sum::<usize>() == 1 && !self.has(Member::has_list)
     }
 
     /// Of each limit its type, its keys and its numbers.
@@ -97,7 +116,7 @@ struct Waiting {
     asked_at: Instant,
     /// Where its caller waits.
     runtime: Handle,
-    answer: oneshot::Sender<Result<Bytes, StoreError>>,
+    answer: oneshot::Sender<Result<Option<Bytes>, StoreError>>,
 }
 
 impl OnTheWay {
@@ -119,21 +138,22 @@ impl OnTheWay {
 }
 
 impl Shared {
-    /// The reply about a cost: of a call of its own, unless one is on its way.
+    /// The reply about a cost that was asked for then: of a call of its own, unless one is on its
+    /// way. None, if a refusal has become known meanwhile: it may be for this cost, too.
     pub(super) async fn decide(
         self: &Arc<Self>,
-        subject: Subject,
-        cost: u32,
-    ) -> Result<Bytes, StoreError> {
-        let asked_at = Instant::now();
+        subject: &Subject,
+        (cost, asked_at): (u32, Instant),
+    ) -> Result<Option<Bytes>, StoreError> {
         let deadline = asked_at + self.deadline();
-        let Some(mut answer) = self.join(&subject, cost, asked_at) else {
-            return Call::new(self, &subject).decide_one(cost, deadline).await;
+        let Some(mut answer) = self.join(subject, cost, asked_at) else {
+            let call = Call::new(self, subject);
+            return call.decide_one(cost, deadline).await.map(Some);
         };
         let soon = asked_at + self.deadline() / SENT_WITHIN;
         let mut answered = timeout_at(soon.into(), &mut answer).await;
         if answered.is_err() {
-            self.send_next(&subject, 0, |calls| {
+            self.send_next(subject, 0, |calls| {
                 calls.waiting.iter().any(|it| it.asked_at <= asked_at)
             });
             answered = timeout_at(deadline.into(), answer).await;
@@ -155,7 +175,7 @@ impl Shared {
         subject: &Subject,
         cost: u32,
         asked_at: Instant,
-    ) -> Option<oneshot::Receiver<Result<Bytes, StoreError>>> {
+    ) -> Option<oneshot::Receiver<Result<Option<Bytes>, StoreError>>> {
         let (sender, receiver) = oneshot::channel();
         match lock(&self.joined.0).entry(subject.clone()) {
             Entry::Vacant(none) => {
@@ -190,6 +210,11 @@ impl Shared {
             return;
         };
         calls.calls -= ended;
+        if ended > 0 && self.remembers(subject) {
+            for waiting in calls.waiting.drain(..) {
+                let _ = waiting.answer.send(Ok(None));
+            }
+        }
         let next = match is_time(calls) {
             true => calls.next_call(self.deadline()),
             false => Vec::new(),
@@ -228,7 +253,7 @@ impl Call {
                 Ok(replies) => replies.get(at).cloned().ok_or_else(failure::unreadable),
                 Err(error) => Err(error.clone()),
             };
-            let _ = decision.answer.send(reply);
+            let _ = decision.answer.send(reply.map(Some));
         }
     }
 
@@ -243,19 +268,26 @@ impl Call {
         for decision in decisions {
             push_costs(&mut costs, queries, decision.cost);
         }
+        let asked = self.shared.asks(&self.subject);
         let words = [self.arguments(0), costs.into()];
         let sent = (&self.subject.keys()[..], &words[..]);
         let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
         let replies = replies.await?;
+        if let (Some(last), Some(reply)) = (decisions.last(), replies.last()) {
+            self.shared.remember(&self.subject, asked, last.cost, reply);
+        }
         lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
         Ok(replies)
     }
 
     async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
+        let asked = self.shared.asks(&self.subject);
         let (keys, arguments) = (self.subject.keys(), vec![self.arguments(cost)]);
         let script = Some(&*self.subject.script);
         let reply = (self.shared).run(script, keys, arguments, Wait::Until(deadline));
-        reply.await
+        let reply = reply.await?;
+        self.shared.remember(&self.subject, asked, cost, &reply);
+        Ok(reply)
     }
 
     fn arguments(&self, cost: u32) -> Bytes {

@@ -9,6 +9,7 @@
 //! - `limits`, `rules`: a request's list of limits, each with a key. `query`: what is asked about
 //!   them, and how debits, settlements and resets are sent.
 //! - `joined`: decisions about the same keys that share a call.
+//! - `refusals`: refusals that are remembered until their turn.
 //! - `cross_slot`: a decision about keys in several slots of a cluster.
 //! - `in_flight`: how the places of requests in flight are renewed and given back.
 //!
@@ -44,6 +45,7 @@ mod link;
 mod loads;
 mod node;
 mod query;
+mod refusals;
 mod reply;
 #[cfg(feature = "rules")]
 mod rules;
@@ -70,7 +72,7 @@ use crate::{
 
 use self::{
     health::Health, in_flight::InFlightPlaces, joined::JoinedCalls, limits::RedisLimit,
-    query::Query, scripts::ScriptCache, servers::Servers,
+    query::Query, refusals::Refusals, scripts::ScriptCache, servers::Servers,
 };
 
 pub use builder::RedisStoreBuilder;
@@ -216,6 +218,7 @@ pub(crate) struct Shared {
     health: Health,
     in_flight: InFlightPlaces,
     joined: JoinedCalls,
+    refusals: Option<Refusals>,
 }
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -302,6 +305,9 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
             return Answer::Now(Err(outage));
         }
         let query = Query::new(&self.shared, limit, key.to_owned());
+        if let Some(refusal) = query.refused(ask) {
+            return Answer::Now(Ok(refusal));
+        }
         let decided: Later<_> = Box::pin(query.decide(ask));
         let (Ask::Charge(cost), true) = (ask, A::IN_FLIGHT || A::SETTLES) else {
             return Answer::Later(decided);

@@ -1,11 +1,14 @@
 //! What is asked of Redis about one request: by each of its limits, about a key.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 
 use crate::{
-    algorithm::Ending,
+    algorithm::{Ending, Member},
     error::StoreError,
     key::Key,
     store::{Ask, Change, Decided, Verdict, Written},
@@ -56,8 +59,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let query = Arc::new(self);
         let shared = &query.shared;
         let answers = query.answers(ask).await;
-        let verdict = answers.and_then(|answers| {
-            let verdict = query.read(&answers, ask.cost());
+        let verdict = answers.and_then(|(answers, later)| {
+            let verdict = query.read(&answers, ask.cost(), later);
             verdict.ok_or_else(failure::unreadable)
         });
         if let Ask::Charge(_) = ask {
@@ -70,20 +73,70 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         verdict
     }
 
-    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<Vec<Bytes>, StoreError> {
+    /// What a decision shares with others; none, if it has to be asked by itself.
+    fn subject(&self, ask: Ask) -> Option<Subject> {
+        match ask.charge() > 0 && !self.all.is_empty() {
+            true => Subject::of(&self.script_of_all()?, &self.all),
+            false => None,
+        }
+    }
+
+    /// The refusal of a cost that Redis has refused before, and still would.
+    pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
+        self.shared.refusals.as_ref()?;
+        let (reply, later) = self.known_refusal(&self.subject(ask)?, ask.cost())?;
+        let refused = self.read(&[reply], ask.cost(), later)?;
+        lock(&self.shared.servers.settings.usage).refused += 1;
+        Some(refused)
+    }
+
+    /// The reply to a cost that Redis has refused before, and still would, and how many microseconds
+    /// ago that was.
+    fn known_refusal(&self, subject: &Subject, cost: u32) -> Option<(Bytes, u64)> {
+        let fits_after = |reply: &Bytes, cost| self.fits_after(reply, cost);
+        let known = self.shared.refused(subject, cost, fits_after)?;
+        lock(&self.shared.servers.settings.usage).remembered += 1;
+        Some(known)
+    }
+
+    /// After how many microseconds the first limit that has refused this cost would admit it, or a
+    /// reply about a list says too little: then Redis is asked anew.
+    fn fits_after(&self, reply: &Bytes, cost: u32) -> Option<u64> {
+        let refused = self.read(std::slice::from_ref(reply), cost, 0)?;
+        let mut all = self.all.iter();
+        let has_a_list = all.any(|query| query.scripts.has(Member::has_list));
+        let mut fits_after = Duration::MAX;
+        self.limit.describe(&refused.snapshot, &mut |policy| {
+            let changes_after = Some(policy.replenished_after());
+            let changes_after = changes_after.filter(|it| has_a_list && !it.is_zero());
+            for after in policy.retry_after().into_iter().chain(changes_after) {
+                fits_after = fits_after.min(after);
+            }
+        });
+        Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// The replies, and how many microseconds ago Redis has made them.
+    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, u64), StoreError> {
         let op = match ask.charge() {
             0 => Op::Look,
             _ => Op::Decide,
         };
         if self.all.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
+        }
+        if let Some(subject) = self.subject(ask) {
+            let asked = (ask.cost(), Instant::now());
+            loop {
+                if let Some(reply) = self.shared.decide(&subject, asked).await? {
+                    return Ok((vec![reply], 0));
+                }
+                if let Some((refusal, later)) = self.known_refusal(&subject, ask.cost()) {
+                    return Ok((vec![refusal], later));
+                }
+            }
         }
         if let Some(script) = self.script_of_all() {
-            if op == Op::Decide
-                && let Some(subject) = Subject::of(&script, &self.all)
-            {
-                return Ok(vec![self.shared.decide(subject, ask.cost()).await?]);
-            }
             let arguments = self
                 .shared
                 .arguments(&*self.all, (op, Units::Cost(ask.cost())));
@@ -91,9 +144,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let keys = keys.cloned().collect();
             let wait = self.shared.request_waits();
             let answer = self.shared.run(Some(&script), keys, vec![arguments], wait);
-            return Ok(vec![answer.await?]);
+            return Ok((vec![answer.await?], 0));
         }
-        self.decide_across_slots(op, ask.cost()).await
+        let replies = self.decide_across_slots(op, ask.cost()).await?;
+        Ok((replies, 0))
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
@@ -112,10 +166,20 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         }
     }
 
-    /// What was decided: by the reply about all of them, or by one about each.
-    pub(super) fn read(&self, answers: &[Bytes], cost: u32) -> Option<Verdict<L::Snapshot>> {
+    /// What was decided: by the reply about all of them, or by one about each. Its status is told
+    /// so many microseconds later.
+    pub(super) fn read(
+        &self,
+        answers: &[Bytes],
+        cost: u32,
+        later: u64,
+    ) -> Option<Verdict<L::Snapshot>> {
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-        let replies = Replies::read(&scripts, answers, cost)?;
+        let mut replies = Replies::read(&scripts, answers, cost)?;
+        let later = Duration::from_micros(later);
+        for member in &mut replies.members {
+            member.now = member.now.saturating_add(later);
+        }
         Some(Verdict {
             admitted: replies.admitted,
             snapshot: (self.limit).read_all(&self.key, &mut replies.members.into_iter())?,
@@ -146,6 +210,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Change::Reset => Some(Box::pin(async move {
                 for query in Arc::unwrap_or_clone(self.all) {
+                    let _changing = self.shared.changing(&query.keys[0]);
                     let wait = self.shared.request_waits();
                     let deleted = self.shared.run(None, query.keys, Vec::new(), wait).await;
                     self.shared.health.record(&deleted, []);
@@ -235,8 +300,9 @@ impl Shared {
             return Box::pin(async move { Err(no_runtime()) });
         };
         let shared = Arc::clone(self);
+        let changing = self.changing(&keys[0]);
         let sending = runtime.spawn(async move {
-            let key = keys[0].clone();
+            let (key, _changing) = (keys[0].clone(), changing);
             let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));
             let written = shared.run(Some(script), keys, arguments, Wait::Late(late));
             let written = written.await;

@@ -30,6 +30,9 @@ pub struct RedisUsage {
     /// How many decisions have shared a call with others, as they asked about the same keys at the
     /// same time.
     pub joined: u64,
+    /// How many decisions were refused by a refusal that was
+    /// [remembered](super::RedisStoreBuilder::remember_refusals); `refused` counts them, too.
+    pub remembered: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,
     /// How often a lost or hung connection was replaced, to any server.

@@ -20,6 +20,7 @@ mod logs;
 mod observe;
 mod own_algorithm;
 mod queue;
+mod remembered;
 mod renumbered;
 mod round_trips;
 mod rules_over_redis;

@@ -1,0 +1,210 @@
+//! A store that remembers refusals refuses what Redis would, tells no wait that is too short, and
+//! asks again as soon as Redis might admit.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    slice::from_ref,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    task::Poll,
+    time::Duration,
+};
+
+use proptest::test_runner::TestCaseError;
+use tokio::time::{Instant, sleep};
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::{FixedWindow, SlidingLog, TokenBucket},
+    clock::ManualClock,
+    store::RedisStore,
+};
+use tollgate_properties::{
+    alike::{Story, decides_as_the_rule},
+    history::any_history_with_debits,
+    numbers::numbers,
+    subject::instant,
+};
+use tollgate_redis_tests::{Proxy, Redis, Server, centralized, connect, every_algorithm};
+
+const HISTORIES: u32 = 120;
+const LONG: Duration = Duration::from_secs(3_600);
+
+async fn remembering(server: &Server, longest: Duration) -> RedisStore {
+    RedisStore::builder(server.client().await)
+        .deadline(Duration::from_secs(20))
+        .remember_refusals(longest)
+        .build()
+}
+
+#[test]
+fn what_is_remembered_is_the_pure_rules_in_every_field() {
+    let (redis, remembered) = (Redis::start(), AtomicU64::new(0));
+    let values = || (numbers(), any_history_with_debits());
+    redis.for_all(HISTORIES, values, |(numbers, history)| {
+        every_algorithm(&numbers).iter().try_for_each(|subject| {
+            let story = Story::of(&history);
+            let clock = ManualClock::at(instant(history.start));
+            let store = RedisStore::builder(redis.client().clone()).clock(clock.clone());
+            let store = store.deadline(Duration::from_secs(20));
+            let store = store.remember_refusals(LONG).build();
+            let limiter = subject.bucket.limiter_over(store.clone(), redis.new_key());
+            decides_as_the_rule(from_ref(subject), &story, &mut |_, call, now, _| {
+                clock.set(instant(now));
+                let answer = redis.wait(limiter.ask(call));
+                answer.map_err(|error| TestCaseError::fail(format!("{call:?}: {error:?}")))
+            })?;
+            remembered.fetch_add(store.usage().remembered, Relaxed);
+            Ok(())
+        })
+    });
+    let remembered = remembered.into_inner();
+    assert!(remembered > 1_000, "{remembered}");
+}
+
+/// Only the first request after a turn is asked, and the next one, which is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
+    let server = Server::start().await;
+    let store = remembering(&server, LONG).await;
+    let limiter = RateLimiter::new(
+        TokenBucket::new(Quota::per_second(20)).burst(1),
+        store.clone(),
+    );
+    let before = server.command_calls("evalsha").await;
+    let end = Instant::now() + Duration::from_secs(2);
+    let flood = (0..16).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            while Instant::now() < end {
+                limiter.check("bob").await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for task in flood.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let usage = store.usage();
+    let scripts = server.command_calls("evalsha").await - before;
+    // One more here and there, where others ask between a refusal and its being remembered.
+    assert!(scripts <= 3 * usage.admitted + 10, "{scripts}: {usage:?}");
+    assert!((20..=42).contains(&usage.admitted), "{usage:?}");
+    assert!(usage.remembered > 100 * usage.admitted, "{usage:?}");
+}
+
+#[tokio::test]
+async fn a_caller_who_waits_as_told_is_admitted_however_long_answers_take() {
+    const EACH_WAY: Duration = Duration::from_millis(40);
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), EACH_WAY).await;
+    let store = RedisStore::builder(connect(centralized(proxy.port())).await)
+        .deadline(Duration::from_secs(20))
+        .remember_refusals(LONG)
+        .build();
+    let limiter = RateLimiter::new(
+        TokenBucket::new(Quota::per_second(3)).burst(1),
+        store.clone(),
+    );
+    for _ in 0..4 {
+        assert!(limiter.check("bob").await.unwrap().is_admitted());
+        let asked = Instant::now();
+        let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
+        let known = store.usage().remembered;
+        // It was refused between when it was asked and now: Redis might admit a little earlier.
+        tokio::time::sleep_until(asked + wait - EACH_WAY).await;
+        let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
+        assert_eq!(store.usage().remembered, known + 1);
+        sleep(wait).await;
+    }
+    // Whoever does not wait for the answer is asked for as soon as its turn may have come.
+    let asked = Instant::now();
+    assert!(limiter.check("ann").await.unwrap().is_admitted());
+    let refused_at = Instant::now();
+    let wait = limiter.check("ann").await.unwrap().retry_after().unwrap();
+    tokio::time::sleep_until(refused_at + wait + Duration::from_millis(1)).await;
+    let known = store.usage().remembered;
+    assert!(limiter.check("ann").await.unwrap().is_admitted());
+    assert_eq!(store.usage().remembered, known);
+    assert!(asked.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn own_changes_are_noticed_at_once_and_those_of_others_when_it_is_forgotten() {
+    let server = Server::start().await;
+    let longest = Duration::from_millis(400);
+    let store = remembering(&server, longest).await;
+    let rule = FixedWindow::new(Quota::per_hour(2));
+    let limiter = RateLimiter::new(rule.clone(), store.clone());
+    let other = RateLimiter::new(rule, remembering(&server, longest).await);
+    let is_admitted = async || limiter.check("bob").await.unwrap().is_admitted();
+    let full = async || while is_admitted().await {};
+    full().await;
+    limiter.refund("bob", 1).await.unwrap();
+    assert!(is_admitted().await);
+    full().await;
+    limiter.reset("bob").await.unwrap();
+    assert!(is_admitted().await);
+    // A refusal that was on its way when units were given back.
+    full().await;
+    limiter.reset("bob").await.unwrap();
+    limiter.check_cost("bob", 2).await.unwrap();
+    let mut refused: Pin<Box<_>> = Box::pin(limiter.check("bob"));
+    poll_fn(|cx| {
+        assert!(refused.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    limiter.refund("bob", 1).await.unwrap();
+    assert!(!refused.await.unwrap().is_admitted());
+    assert!(is_admitted().await);
+    // What another process changes.
+    full().await;
+    let since = Instant::now();
+    other.reset("bob").await.unwrap();
+    while !is_admitted().await {
+        assert!(since.elapsed() < longest + Duration::from_secs(2));
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_counts_for_larger_costs_of_a_bucket_and_for_no_others() {
+    let server = Server::start().await;
+    let store = remembering(&server, LONG).await;
+    let bucket = RateLimiter::new(TokenBucket::new(Quota::per_day(9)), store.clone());
+    let log = RateLimiter::new(SlidingLog::new(Quota::per_day(9)), store.clone());
+    assert!(bucket.check_cost("bob", 7).await.unwrap().is_admitted());
+    assert!(log.check_cost("bob", 7).await.unwrap().is_admitted());
+    let cases = [
+        (4, [0, 0]),
+        (4, [1, 1]),
+        (5, [1, 0]),
+        (3, [0, 0]),
+        (9, [1, 0]),
+    ];
+    for (cost, wanted) in cases {
+        let before = store.usage().remembered;
+        assert!(!bucket.check_cost("bob", cost).await.unwrap().is_admitted());
+        let between = store.usage().remembered;
+        assert!(!log.check_cost("bob", cost).await.unwrap().is_admitted());
+        let found = [between - before, store.usage().remembered - between];
+        assert_eq!(found, wanted, "{cost}");
+    }
+    assert!(bucket.check_cost("bob", 2).await.unwrap().is_admitted());
+    assert!(log.check_cost("bob", 2).await.unwrap().is_admitted());
+}
+
+#[tokio::test]
+async fn at_most_ten_thousand_refusals_are_kept() {
+    let server = Server::start().await;
+    let store = remembering(&server, LONG).await;
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(1)).burst(0), store.clone());
+    for key in 0..=10_000_u32 {
+        assert!(!limiter.check(&key).await.unwrap().is_admitted());
+    }
+    assert_eq!(store.usage().remembered, 0);
+    for (key, remembered) in [(10_000_u32, 1), (0, 1), (0, 2)] {
+        limiter.check(&key).await.unwrap();
+        assert_eq!(store.usage().remembered, remembered, "{key}");
+    }
+}
