@@ -94,16 +94,15 @@ impl RedisStoreBuilder {
     /// default Redis is asked about each. A flood of refused requests then costs Redis two or three
     /// scripts of a process for each unit that it admits, and no more.
     ///
-    /// A refusal counts until its turn, and for this long at most, from when it was asked. It is for
-    /// the same limits with the same keys and numbers, and the same cost; a larger one too, if it is
-    /// by one limit that is no log. What Redis would admit is never refused here because of the time
-    /// that answers take, and no wait is too short because of it. [`usage`](RedisStore::usage)
-    /// counts what is refused here as `remembered`.
+    /// A refusal counts until its turn, and for this long at most, from when it was asked. It is
+    /// for the same limits with the same keys and numbers, and the same cost; a larger one too, if
+    /// it is by one limit that is no log. What Redis would admit is never refused here because of
+    /// the time that answers take, and no wait is too short because of it.
+    /// [`usage`](RedisStore::usage) counts what is refused here as `remembered`.
     ///
-    /// | what | is noticed |
-    /// |---|---|
-    /// | a refund, settlement, debit or reset by this store and its clones | at once |
-    /// | the same by another process, larger numbers, a state that Redis lost, a clock of the server that steps forward | late, by this long at most |
+    /// A refund, settlement, debit or reset by this store and its clones is noticed at once. It is
+    /// noticed late, by this long at most, if another process does it, or has larger numbers, if
+    /// Redis has lost the state, or if its clock steps forward.
     ///
     /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
     /// limit in shadow, and about keys in several slots of a cluster. At most 10 000 are kept.

@@ -4,6 +4,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,6 +20,7 @@ use tollgate::{
     algorithm::TokenBucket,
     key::from_fn,
     response::{Fields, Http},
+    store::{RedisStore, RedisUsage},
 };
 use tollgate_redis_tests::Server;
 use tower::{Layer, ServiceExt, service_fn};
@@ -134,7 +136,63 @@ async fn hot_key(server: &Server, client: &Client) {
         println!("{name}: {scripts:.3}, {cpu_micros:.2}, {per_second:.0}");
     }
     println!("Redis's CPU for one hot key: ratio {ratio:.3}{mark}(≤ 0.25)");
+    for (stores, wanted) in [(1, 2.0), (4, f64::INFINITY)] {
+        flood(server, client, stores, wanted).await;
+    }
 }
+
+/// What a flood of refused requests costs, if refusals are remembered.
+async fn flood(server: &Server, client: &Client, stores: usize, most_for_each_unit: f64) {
+    let stores: Vec<_> = (0..stores)
+        .map(|_| {
+            let store = store(client, &format!("flood:{stores}")).deadline(DEADLINE);
+            store.remember_refusals(DEADLINE).build()
+        })
+        .collect();
+    let rule = TokenBucket::new(Quota::per_second(1));
+    let limiters = stores
+        .iter()
+        .map(|store| RateLimiter::new(rule.clone(), store.clone()));
+    let limiters: Arc<Vec<_>> = Arc::new(limiters.collect());
+    let (before, end) = (spent(server).await, Instant::now() + FLOOD_FOR);
+    let tasks = (0..FLOODING).map(|task| {
+        let limiters = Arc::clone(&limiters);
+        tokio::spawn(async move {
+            for key in (0..FLOODED).cycle().skip(task * 7) {
+                if Instant::now() >= end {
+                    break;
+                }
+                let decided = limiters[task % limiters.len()].check(&(key as u64)).await;
+                decided.expect("a decision");
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("a task that does not panic");
+    }
+    let scripts = spent(server).await.scripts - before.scripts;
+    let usages: Vec<_> = stores.iter().map(RedisStore::usage).collect();
+    let sum = |of: fn(&RedisUsage) -> u64| usages.iter().map(of).sum::<u64>() as f64;
+    let (admitted, decisions) = (sum(|it| it.admitted), sum(|it| it.admitted + it.refused));
+    let of_each_unit = scripts / admitted;
+    let mark = if of_each_unit <= most_for_each_unit {
+        ' '
+    } else {
+        '!'
+    };
+    println!(
+        "Flood of {FLOODED} keys of 1/s from {} stores, refusals remembered: {decisions} decisions, {admitted} admitted; \
+         scripts for each unit {of_each_unit:.2}{mark}(≤ {most_for_each_unit}), for each decision {:.5}",
+        stores.len(),
+        scripts / decisions,
+    );
+}
+
+/// How many keys are flooded, by how many tasks, and for how long.
+const FLOODED: usize = 100;
+const FLOODING: usize = 16;
+const FLOOD_FOR: Duration = Duration::from_secs(4);
 
 /// How many stores ask about the hot key.
 const STORES: usize = 4;
