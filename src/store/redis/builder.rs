@@ -91,8 +91,8 @@ impl RedisStoreBuilder {
     }
 
     /// Refuses a request without asking Redis, if Redis has refused one like it and would still; by
-    /// default Redis is asked about each. A flood of refused requests then costs Redis two or three
-    /// scripts of a process for each unit that it admits, and no more.
+    /// default Redis is asked about each. A flood of requests of one cost then costs Redis two or
+    /// three scripts of a process for each unit that is admitted.
     ///
     /// A refusal counts until its turn, and for this long at most, from when it was asked. It is
     /// for the same limits with the same keys and numbers, and the same cost; a larger one too, if
@@ -100,12 +100,13 @@ impl RedisStoreBuilder {
     /// the time that answers take, and no wait is too short because of it.
     /// [`usage`](RedisStore::usage) counts what is refused here as `remembered`.
     ///
-    /// A refund, settlement, debit or reset by this store and its clones is noticed at once. It is
-    /// noticed late, by this long at most, if another process does it, or has larger numbers, if
-    /// Redis has lost the state, or if its clock steps forward.
+    /// A refund, settlement, debit or reset by this store and its clones is noticed once it is
+    /// answered. It is noticed late, by this long at most, if another process does it, or has larger
+    /// numbers, if Redis has lost the state, or if its clock steps forward. Then what others are
+    /// charged meanwhile is told late, too: what remains may be less, and a wait longer.
     ///
     /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
-    /// limit in shadow, and about keys in several slots of a cluster. At most 10 000 are kept.
+    /// limit in shadow or a settled log, and about keys in several slots of a cluster. At most 10 000 are kept.
     ///
     /// # Example: a caller that does not give up
     ///

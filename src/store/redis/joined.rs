@@ -2,7 +2,7 @@
 //! decisions wait for the next one, which makes them in order.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     hash::{Hash, Hasher},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -17,6 +17,8 @@ use super::{
     Shared,
     arguments::{KeyQuery, Units, push_costs},
     failure, lock,
+    refusals::Asked,
+    reply::is_charged,
     run::Wait,
     script::Op,
     scripts::{Loadable, Scripts},
@@ -62,11 +64,8 @@ impl Subject {
     /// Whether a reply tells all of a state, and nothing else: then what refuses a cost refuses a
     /// larger one, and its wait can be told.
     pub(super) fn tells_all(&self) -> bool {
-        let members = self
-            .queries
-            .iter()
-            .map(|it| it.scripts.script.members().len());
-        members.sum::<usize>() == 1 && !self.has(Member::has_list)
+        let mut members = (self.queries.iter()).flat_map(|it| it.scripts.script.members());
+        matches!((members.next(), members.next()), (Some(only), None) if !only.has_list())
     }
 
     /// Of each limit its type, its keys and its numbers.
@@ -103,10 +102,11 @@ impl Hash for Subject {
 }
 
 /// The calls about a subject.
+#[derive(Default)]
 struct OnTheWay {
     calls: usize,
     /// When the last one was sent.
-    sent_at: Instant,
+    sent_at: Option<Instant>,
     waiting: Vec<Waiting>,
 }
 
@@ -116,18 +116,10 @@ struct Waiting {
     asked_at: Instant,
     /// Where its caller waits.
     runtime: Handle,
-    answer: oneshot::Sender<Result<Option<Bytes>, StoreError>>,
+    answer: oneshot::Sender<Result<Bytes, StoreError>>,
 }
 
 impl OnTheWay {
-    fn first() -> Self {
-        Self {
-            calls: 1,
-            sent_at: Instant::now(),
-            waiting: Vec::new(),
-        }
-    }
-
     /// Those for the next call. Whoever has gone away or is too late is not charged.
     fn next_call(&mut self, deadline: Duration) -> Vec<Waiting> {
         let waits = |it: &Waiting| !it.answer.is_closed() && it.asked_at.elapsed() < deadline;
@@ -138,17 +130,17 @@ impl OnTheWay {
 }
 
 impl Shared {
-    /// The reply about a cost that was asked for then: of a call of its own, unless one is on its
-    /// way. None, if a refusal has become known meanwhile: it may be for this cost, too.
+    /// The reply about a cost: of a call of its own, unless one is on its way.
     pub(super) async fn decide(
         self: &Arc<Self>,
         subject: &Subject,
-        (cost, asked_at): (u32, Instant),
-    ) -> Result<Option<Bytes>, StoreError> {
+        cost: u32,
+    ) -> Result<Bytes, StoreError> {
+        let asked_at = Instant::now();
         let deadline = asked_at + self.deadline();
-        let Some(mut answer) = self.join(subject, cost, asked_at) else {
-            let call = Call::new(self, subject);
-            return call.decide_one(cost, deadline).await.map(Some);
+        let mut answer = match self.join(subject, cost, asked_at) {
+            Ok(call) => return call.decide_one(cost, deadline).await,
+            Err(answer) => answer,
         };
         let soon = asked_at + self.deadline() / SENT_WITHIN;
         let mut answered = timeout_at(soon.into(), &mut answer).await;
@@ -168,34 +160,31 @@ impl Shared {
         }
     }
 
-    /// Joins the next call; none, if no call is on its way, or one whose caller does not hear that
-    /// it has ended.
+    /// A call of its own, if none is on its way, or one whose caller does not hear that it has
+    /// ended; else the answer of the next one.
     fn join(
         self: &Arc<Self>,
         subject: &Subject,
         cost: u32,
         asked_at: Instant,
-    ) -> Option<oneshot::Receiver<Result<Option<Bytes>, StoreError>>> {
+    ) -> Result<Call, oneshot::Receiver<Result<Bytes, StoreError>>> {
         let (sender, receiver) = oneshot::channel();
-        match lock(&self.joined.0).entry(subject.clone()) {
-            Entry::Vacant(none) => {
-                none.insert(OnTheWay::first());
-                return None;
+        {
+            let mut all = lock(&self.joined.0);
+            let calls = all.entry(subject.clone()).or_default();
+            let is_late = |sent_at: Instant| sent_at.elapsed() > self.deadline();
+            if calls.calls == 0 || calls.sent_at.is_none_or(is_late) {
+                return Ok(Call::begin(self, subject, calls));
             }
-            Entry::Occupied(mut calls) if calls.get().sent_at.elapsed() > self.deadline() => {
-                let calls = calls.get_mut();
-                (calls.calls, calls.sent_at) = (calls.calls + 1, asked_at);
-                return None;
-            }
-            Entry::Occupied(mut calls) => calls.get_mut().waiting.push(Waiting {
+            calls.waiting.push(Waiting {
                 cost,
                 asked_at,
                 runtime: Handle::current(),
                 answer: sender,
-            }),
+            });
         }
         self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
-        Some(receiver)
+        Err(receiver)
     }
 
     /// After so many calls have ended, sends those who wait, if it is time.
@@ -210,11 +199,6 @@ impl Shared {
             return;
         };
         calls.calls -= ended;
-        if ended > 0 && self.remembers(subject) {
-            for waiting in calls.waiting.drain(..) {
-                let _ = waiting.answer.send(Ok(None));
-            }
-        }
         let next = match is_time(calls) {
             true => calls.next_call(self.deadline()),
             false => Vec::new(),
@@ -225,10 +209,15 @@ impl Shared {
             }
             return;
         };
-        (calls.calls, calls.sent_at) = (calls.calls + 1, Instant::now());
+        let (runtime, call) = (first.runtime.clone(), Call::begin(self, subject, calls));
         drop(all);
-        let (runtime, call) = (first.runtime.clone(), Call::new(self, subject));
         runtime.spawn(async move { call.decide(next).await });
+    }
+
+    /// Whether no call about this was sent after that one: the answer to it could have come first.
+    fn is_latest(&self, call: &Call) -> bool {
+        let all = lock(&self.joined.0);
+        (all.get(&call.subject)).is_some_and(|calls| calls.sent_at == Some(call.sent_at))
     }
 }
 
@@ -236,13 +225,17 @@ impl Shared {
 struct Call {
     shared: Arc<Shared>,
     subject: Subject,
+    sent_at: Instant,
 }
 
 impl Call {
-    fn new(shared: &Arc<Shared>, subject: &Subject) -> Self {
+    fn begin(shared: &Arc<Shared>, subject: &Subject, calls: &mut OnTheWay) -> Self {
+        let sent_at = Instant::now();
+        (calls.calls, calls.sent_at) = (calls.calls + 1, Some(sent_at));
         Self {
             shared: Arc::clone(shared),
             subject: subject.clone(),
+            sent_at,
         }
     }
 
@@ -253,7 +246,7 @@ impl Call {
                 Ok(replies) => replies.get(at).cloned().ok_or_else(failure::unreadable),
                 Err(error) => Err(error.clone()),
             };
-            let _ = decision.answer.send(reply.map(Some));
+            let _ = decision.answer.send(reply);
         }
     }
 
@@ -274,7 +267,7 @@ impl Call {
         let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
         let replies = replies.await?;
         if let (Some(last), Some(reply)) = (decisions.last(), replies.last()) {
-            self.shared.remember(&self.subject, asked, last.cost, reply);
+            self.remember(asked, last.cost, reply);
         }
         lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
         Ok(replies)
@@ -286,8 +279,22 @@ impl Call {
         let script = Some(&*self.subject.script);
         let reply = (self.shared).run(script, keys, arguments, Wait::Until(deadline));
         let reply = reply.await?;
-        self.shared.remember(&self.subject, asked, cost, &reply);
+        self.remember(asked, cost, &reply);
         Ok(reply)
+    }
+
+    /// Remembers a refusal, and that an older one does not count any more.
+    fn remember(&self, asked: Option<Asked>, cost: u32, reply: &Bytes) {
+        let Some(asked) = asked else {
+            return;
+        };
+        match is_charged(reply) {
+            true => self.shared.forget(&self.subject),
+            false if self.shared.is_latest(self) => {
+                self.shared.remember(&self.subject, asked, cost, reply);
+            }
+            false => {}
+        }
     }
 
     fn arguments(&self, cost: u32) -> Bytes {

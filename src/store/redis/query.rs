@@ -1,9 +1,6 @@
 //! What is asked of Redis about one request: by each of its limits, about a key.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -59,8 +56,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let query = Arc::new(self);
         let shared = &query.shared;
         let answers = query.answers(ask).await;
-        let verdict = answers.and_then(|(answers, later)| {
-            let verdict = query.read(&answers, ask.cost(), later);
+        let verdict = answers.and_then(|answers| {
+            let verdict = query.read(&answers, ask.cost(), 0);
             verdict.ok_or_else(failure::unreadable)
         });
         if let Ask::Charge(_) = ask {
@@ -84,27 +81,21 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// The refusal of a cost that Redis has refused before, and still would.
     pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         self.shared.refusals.as_ref()?;
-        let (reply, later) = self.known_refusal(&self.subject(ask)?, ask.cost())?;
-        let refused = self.read(&[reply], ask.cost(), later)?;
-        lock(&self.shared.servers.settings.usage).refused += 1;
+        let (subject, cost) = (self.subject(ask)?, ask.cost());
+        let fits_after = |reply: &Bytes, cost| self.fits_after(&subject, reply, cost);
+        let (reply, later) = self.shared.refused(&subject, cost, fits_after)?;
+        let refused = self.read(&[reply], cost, later)?;
+        let mut usage = lock(&self.shared.servers.settings.usage);
+        usage.refused += 1;
+        usage.remembered += 1;
         Some(refused)
-    }
-
-    /// The reply to a cost that Redis has refused before, and still would, and how many microseconds
-    /// ago that was.
-    fn known_refusal(&self, subject: &Subject, cost: u32) -> Option<(Bytes, u64)> {
-        let fits_after = |reply: &Bytes, cost| self.fits_after(reply, cost);
-        let known = self.shared.refused(subject, cost, fits_after)?;
-        lock(&self.shared.servers.settings.usage).remembered += 1;
-        Some(known)
     }
 
     /// After how many microseconds the first limit that has refused this cost would admit it, or a
     /// reply about a list says too little: then Redis is asked anew.
-    fn fits_after(&self, reply: &Bytes, cost: u32) -> Option<u64> {
+    fn fits_after(&self, subject: &Subject, reply: &Bytes, cost: u32) -> Option<u64> {
         let refused = self.read(std::slice::from_ref(reply), cost, 0)?;
-        let mut all = self.all.iter();
-        let has_a_list = all.any(|query| query.scripts.has(Member::has_list));
+        let has_a_list = subject.has(Member::has_list);
         let mut fits_after = Duration::MAX;
         self.limit.describe(&refused.snapshot, &mut |policy| {
             let changes_after = Some(policy.replenished_after());
@@ -116,25 +107,16 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// The replies, and how many microseconds ago Redis has made them.
-    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, u64), StoreError> {
+    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<Vec<Bytes>, StoreError> {
         let op = match ask.charge() {
             0 => Op::Look,
             _ => Op::Decide,
         };
         if self.all.is_empty() {
-            return Ok((Vec::new(), 0));
+            return Ok(Vec::new());
         }
         if let Some(subject) = self.subject(ask) {
-            let asked = (ask.cost(), Instant::now());
-            loop {
-                if let Some(reply) = self.shared.decide(&subject, asked).await? {
-                    return Ok((vec![reply], 0));
-                }
-                if let Some((refusal, later)) = self.known_refusal(&subject, ask.cost()) {
-                    return Ok((vec![refusal], later));
-                }
-            }
+            return Ok(vec![self.shared.decide(&subject, ask.cost()).await?]);
         }
         if let Some(script) = self.script_of_all() {
             let arguments = self
@@ -144,10 +126,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let keys = keys.cloned().collect();
             let wait = self.shared.request_waits();
             let answer = self.shared.run(Some(&script), keys, vec![arguments], wait);
-            return Ok((vec![answer.await?], 0));
+            return Ok(vec![answer.await?]);
         }
-        let replies = self.decide_across_slots(op, ask.cost()).await?;
-        Ok((replies, 0))
+        self.decide_across_slots(op, ask.cost()).await
     }
 
     /// The script about all of them together, if they share a slot and are not too many.

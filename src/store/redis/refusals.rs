@@ -14,10 +14,12 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Shared, joined::Subject, lock, reply::is_charged};
+use crate::algorithm::Member;
+
+use super::{Shared, joined::Subject, lock};
 
 /// The most refusals: one more, and those are forgotten that are over or that nobody has asked for
-/// again, or all, if there are none of them.
+/// again, or all, if these are few.
 const MAX_REFUSALS: usize = 10_000;
 
 /// Changes are counted for so many groups of buckets.
@@ -64,8 +66,8 @@ impl Refusals {
         }
     }
 
-    fn changes_of(&self, key: &Bytes) -> &AtomicU64 {
-        &self.changes[self.hasher.hash_one(key) as usize % GROUPS]
+    fn group(&self, key: &Bytes) -> usize {
+        self.hasher.hash_one(key) as usize % GROUPS
     }
 }
 
@@ -79,9 +81,8 @@ impl Shared {
     }
 
     fn asked(&self, refusals: &Refusals, subject: &Subject) -> Asked {
-        let changes = subject
-            .states()
-            .map(|key| refusals.changes_of(key).load(SeqCst));
+        let groups = subject.states().map(|key| refusals.group(key));
+        let changes = groups.map(|group| refusals.changes[group].load(SeqCst));
         Asked {
             changes: changes.fold(0, u64::wrapping_add),
             at: self.time(refusals),
@@ -91,8 +92,9 @@ impl Shared {
     /// A call about this is sent now; none, if its refusals are not to be remembered.
     pub(super) fn asks(&self, subject: &Subject) -> Option<Asked> {
         let refusals = self.refusals.as_ref()?;
-        let is_told = !subject.has(|member| member.in_shadow);
-        is_told.then(|| self.asked(refusals, subject))
+        // What is held beside a list, and what a limit in shadow would say, is not told later.
+        let is_untold = |member: &Member| member.in_shadow || member.settled && member.has_list();
+        (!subject.has(is_untold)).then(|| self.asked(refusals, subject))
     }
 
     /// The reply to a refused request, if this cost would still be refused, and how many
@@ -115,8 +117,8 @@ impl Shared {
             refusal.fits_after = fits_after(&refusal.reply, refusal.cost);
         }
         let counts_for = refusal.fits_after?.min(refusals.longest);
-        let age = asked.at.checked_sub(refusal.asked.at);
-        if age.is_none_or(|age| age >= counts_for) || asked.changes != refusal.asked.changes {
+        let age = asked.at.checked_sub(refusal.asked.at)?;
+        if age >= counts_for || asked.changes != refusal.asked.changes {
             known.remove(subject);
             return None;
         }
@@ -125,72 +127,61 @@ impl Shared {
         is_as_large.then(|| (refusal.reply.clone(), since))
     }
 
-    /// Whether a refusal about this is remembered.
-    pub(super) fn remembers(&self, subject: &Subject) -> bool {
-        let refusals = self.refusals.as_ref();
-        refusals.is_some_and(|refusals| lock(&refusals.known).contains_key(subject))
+    /// Forgets what was refused about this.
+    pub(super) fn forget(&self, subject: &Subject) {
+        if let Some(refusals) = &self.refusals {
+            lock(&refusals.known).remove(subject);
+        }
     }
 
     /// Remembers what Redis has refused, unless a bucket was changed meanwhile: a change that Redis
     /// has made later may have been answered earlier.
-    pub(super) fn remember(
-        &self,
-        subject: &Subject,
-        asked: Option<Asked>,
-        cost: u32,
-        reply: &Bytes,
-    ) {
-        let (Some(refusals), Some(asked)) = (&self.refusals, asked) else {
+    pub(super) fn remember(&self, subject: &Subject, asked: Asked, cost: u32, reply: &Bytes) {
+        let Some(refusals) = &self.refusals else {
             return;
         };
         let answered = self.asked(refusals, subject);
-        let mut known = lock(&refusals.known);
-        if is_charged(reply) {
-            known.remove(subject);
-        }
-        if is_charged(reply) || answered.changes != asked.changes {
+        if answered.changes != asked.changes {
             return;
-        }
-        if known.len() >= MAX_REFUSALS {
-            known.retain(|_, it| {
-                answered.at.saturating_sub(it.asked.at) < it.fits_after.unwrap_or(0)
-            });
-            if known.len() >= MAX_REFUSALS {
-                known.clear();
-            }
         }
         let refusal = Refusal {
             cost,
-            reply: reply.clone(),
+            // Not a part of what a connection has read, which is larger.
+            reply: Bytes::copy_from_slice(reply),
             asked,
             answered_at: answered.at,
             fits_after: None,
         };
+        let mut known = lock(&refusals.known);
+        if known.len() >= MAX_REFUSALS {
+            known.retain(|_, it| {
+                let counts_for = it.fits_after.unwrap_or(0).min(refusals.longest);
+                answered.at.saturating_sub(it.asked.at) < counts_for
+            });
+            if known.len() > MAX_REFUSALS / 2 {
+                known.clear();
+            }
+        }
         known.insert(subject.clone(), refusal);
     }
 
     /// The bucket of this key is changed other than by a decision, until the guard is dropped.
     pub(super) fn changing(self: &Arc<Self>, key: &Bytes) -> Option<Changing> {
-        self.refusals.as_ref()?;
-        let changing = Changing {
-            shared: Arc::clone(self),
-            key: key.clone(),
-        };
+        let group = self.refusals.as_ref()?.group(key);
+        let changing = Changing(Arc::clone(self), group);
         changing.count();
         Some(changing)
     }
 }
 
-/// A change that has begun. What was refused before it begins or while it lasts is forgotten.
-pub(super) struct Changing {
-    shared: Arc<Shared>,
-    key: Bytes,
-}
+/// A change of a bucket in this group has begun. What was refused before it begins or while it lasts
+/// is forgotten.
+pub(super) struct Changing(Arc<Shared>, usize);
 
 impl Changing {
     fn count(&self) {
-        if let Some(refusals) = &self.shared.refusals {
-            refusals.changes_of(&self.key).fetch_add(1, SeqCst);
+        if let Some(refusals) = &self.0.refusals {
+            refusals.changes[self.1].fetch_add(1, SeqCst);
         }
     }
 }

@@ -86,8 +86,8 @@ async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
     }
     let usage = store.usage();
     let scripts = server.command_calls("evalsha").await - before;
-    // One more here and there, where others ask between a refusal and its being remembered.
-    assert!(scripts <= 3 * usage.admitted + 10, "{scripts}: {usage:?}");
+    // What is admitted, who asked meanwhile, and who asked before that was answered.
+    assert!(scripts <= 4 * usage.admitted + 10, "{scripts}: {usage:?}");
     assert!((20..=42).contains(&usage.admitted), "{usage:?}");
     assert!(usage.remembered > 100 * usage.admitted, "{usage:?}");
 }
