@@ -101,12 +101,13 @@ impl RedisStoreBuilder {
     /// [`usage`](RedisStore::usage) counts what is refused here as `remembered`.
     ///
     /// A refund, settlement, debit or reset by this store and its clones is noticed once it is
-    /// answered. It is noticed late, by this long at most, if another process does it, or has larger
-    /// numbers, if Redis has lost the state, or if its clock steps forward. Then what others are
-    /// charged meanwhile is told late, too: what remains may be less, and a wait longer.
+    /// answered. It is noticed late, by this long at most, if another process does it, or has
+    /// larger numbers, if Redis has lost the state, or if its clock steps forward. Then what others
+    /// are charged meanwhile is told late, too: what remains may be less, and a wait longer.
     ///
     /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
-    /// limit in shadow or a settled log, and about keys in several slots of a cluster. At most 10 000 are kept.
+    /// limit in shadow or a settled log, and about keys in several slots of a cluster. At most
+    /// 10 000 are kept.
     ///
     /// # Example: a caller that does not give up
     ///
