@@ -98,8 +98,8 @@ impl Shared {
     }
 
     /// The reply to a refused request, if this cost would still be refused, and how many
-    /// microseconds have passed since it was answered. `fits_after` says of a reply and its cost for
-    /// how long they would be refused.
+    /// microseconds have passed since it was answered. `fits_after` says of a reply and its cost
+    /// for how long they would be refused.
     ///
     /// Redis has decided between when it was asked and when it answered. Whether the cost fits is
     /// judged by the earlier instant, and how long it waits is told by the later one.
@@ -174,8 +174,8 @@ impl Shared {
     }
 }
 
-/// A change of a bucket in this group has begun. What was refused before it begins or while it lasts
-/// is forgotten.
+/// A change of a bucket in this group has begun. What was refused before it begins or while it
+/// lasts is forgotten.
 pub(super) struct Changing(Arc<Shared>, usize);
 
 impl Changing {
