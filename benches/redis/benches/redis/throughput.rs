@@ -123,7 +123,7 @@ async fn hot_key(server: &Server, client: &Client) {
         }
     }
     let ratio = hot.cpu_micros / cold.cpu_micros;
-    let mark = if ratio <= 0.25 { ' ' } else { '!' };
+    let mark = if ratio <= 0.30 { ' ' } else { '!' };
     println!(
         "\n{IN_FLIGHT} decisions in flight from {STORES} stores: scripts for each, Redis's CPU in µs, decisions a second"
     );
@@ -135,7 +135,7 @@ async fn hot_key(server: &Server, client: &Client) {
         } = spent;
         println!("{name}: {scripts:.3}, {cpu_micros:.2}, {per_second:.0}");
     }
-    println!("Redis's CPU for one hot key: ratio {ratio:.3}{mark}(≤ 0.25)");
+    println!("Redis's CPU for one hot key: ratio {ratio:.3}{mark}(≤ 0.30)");
     for stores in [1, 4] {
         flood(server, client, stores).await;
     }
