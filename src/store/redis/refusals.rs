@@ -18,8 +18,8 @@ use crate::algorithm::Member;
 
 use super::{Shared, joined::Subject, lock};
 
-/// The most refusals: one more, and those are forgotten that are over or that nobody has asked for
-/// again, or all, if these are few.
+/// The most refusals. Before one more is kept, those are forgotten that are over or that nobody has
+/// asked for again; if more than half are left, all.
 const MAX_REFUSALS: usize = 10_000;
 
 /// Changes are counted for so many groups of buckets.

@@ -57,7 +57,6 @@ fn sent() -> BTreeMap<String, String> {
         ),
         ("each_of", text(&several, false, Decisions::One)),
         ("joined_token_bucket", joined_text(TokenBucket::script())),
-        ("joined_sliding_log", joined_text(SlidingLog::script())),
     ];
     all.into_iter()
         .map(|(name, text)| (format!("{name}.lua"), text))
