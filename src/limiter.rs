@@ -111,9 +111,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Admits the cost and charges it, or refuses it and charges nothing.
     ///
     /// A cost of 0 is admitted and charges nothing. Where units are
-    /// [settled](crate::algorithm::Settled), all of the cost is charged at once; over Redis in a
-    /// second script. With [`InFlight`](crate::algorithm::InFlight) it does not compile: nothing
-    /// could give the place back. [`hold`](Self::hold) can.
+    /// [settled](crate::algorithm::Settled), all of the cost is charged before this answers; over
+    /// Redis by a second script. With [`InFlight`](crate::algorithm::InFlight) it does not compile:
+    /// nothing could give the place back. [`hold`](Self::hold) can.
     ///
     /// # Errors
     ///
@@ -251,13 +251,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Windows and logs forget what is owed with the window; buckets pay it off. A key that has no
     /// entry of its own, because the store was full, is charged no more than fits.
     ///
-    /// **A bucket owes no more than 2^53 parts of a unit**, and forgives what is debited beyond
-    /// them. A unit has as many parts as the period has microseconds, divided by the greatest
-    /// divisor that the period and the quota's units have in common: a bucket of 100 003 a day owes
-    /// 104 249 units at most, one of 100 000 a day ten thousand million. With `.settled()` time is
-    /// counted more coarsely where that is needed, and possible, to owe as much again as fits
-    /// (`tests/holds.rs` has
-    /// `a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits`).
+    /// A bucket owes a bounded debt, and forgives what is debited beyond it: 100 003 a day owes at
+    /// most 104 249 units, 100 000 a day ten thousand million
+    /// (`a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits` in
+    /// `tests/holds.rs`). A number of units that divides the period's microseconds owes the most.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::{
     error::StoreError,
     key::Key,
     observe::Observe,
-    store::{ANSWERS_AT_ONCE, Answer, AsKey, ImmediateStore, Store, Verdict},
+    store::{ANSWERS_AT_ONCE, Answer, AsKey, Ask, ImmediateStore, Store, Verdict, Written},
 };
 
 use super::{
@@ -48,7 +48,7 @@ pin_project! {
         request: Request<<C::Limit as Limit>::Snapshot>,
         brings: PhantomData<T>,
         #[pin]
-        state: State<Awaited<S::Deciding, S::Writing>, C::Choice>,
+        state: State<Awaited<S::Deciding, S::Writing, VerdictOf<C>>, C::Choice>,
     }
 }
 
@@ -64,9 +64,11 @@ pin_project! {
 pin_project! {
     /// The answer that the store does not have yet.
     #[project = AwaitedProjection]
-    enum Awaited<Deciding, Writing> {
+    enum Awaited<Deciding, Writing, Verdict> {
         Verdict { #[pin] verdict: Deciding },
         Write { #[pin] written: Writing },
+        // What this verdict has held is being charged.
+        Charge { #[pin] written: Writing, verdict: Option<Box<Verdict>> },
     }
 }
 
@@ -130,6 +132,19 @@ where
             Poll::Ready(Ok(output)) => output,
             _ => panic!("{ANSWERS_AT_ONCE}"),
         }
+    }
+
+    /// Charges what is held, unless the caller settles it.
+    #[inline]
+    fn charge(
+        (limiter, limit, key): At<'_, C, S, Q, W>,
+        request: &RequestOf<C>,
+        verdict: &VerdictOf<C>,
+    ) -> Option<Answer<Written, S::Writing>> {
+        let Request::Decide(Ask::Charge(cost)) = *request else {
+            return None;
+        };
+        T::charge((&limiter.store, limit, key), cost, verdict)
     }
 
     /// Tells the caller and the observer.
@@ -210,6 +225,9 @@ where
             let answer = match *request {
                 Request::Decide(ask) => match limiter.store.decide(limit, key, ask) {
                     Answer::Now(decided) => {
+                        if let Ok(verdict) = &decided {
+                            drop(Self::charge(at, request, verdict));
+                        }
                         let answered = decided.map(Some);
                         return Poll::Ready(Self::answer(at, request, started, answered));
                     }
@@ -229,22 +247,40 @@ where
                 started,
             });
         }
-        let StateProjection::Asked {
-            answer,
-            choice,
-            started,
-        } = this.state.as_mut().project()
-        else {
-            panic!("{POLLED_AGAIN}");
-        };
-        let answered = match answer.project() {
-            AwaitedProjection::Verdict { verdict } => ready!(verdict.poll(cx)).map(Some),
-            AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
-        };
-        let at = (limiter, limiter.algorithm.limit(choice), key);
-        let output = Self::answer(at, request, *started, answered);
-        this.state.set(State::Done);
-        Poll::Ready(output)
+        loop {
+            let StateProjection::Asked {
+                mut answer,
+                choice,
+                started,
+            } = this.state.as_mut().project()
+            else {
+                panic!("{POLLED_AGAIN}");
+            };
+            let at = (limiter, limiter.algorithm.limit(choice), key);
+            let answered = match answer.as_mut().project() {
+                AwaitedProjection::Verdict { verdict } => match ready!(verdict.poll(cx)) {
+                    Ok(verdict) => {
+                        // Not told before it is written: a debit that comes next is the next.
+                        if let Some(Answer::Later(written)) = Self::charge(at, request, &verdict) {
+                            let verdict = Some(Box::new(verdict));
+                            answer.set(Awaited::Charge { written, verdict });
+                            continue;
+                        }
+                        Ok(Some(verdict))
+                    }
+                    Err(error) => Err(error),
+                },
+                AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
+                AwaitedProjection::Charge { written, verdict } => {
+                    // If it fails, what is held is charged when the hold ends.
+                    let _ = ready!(written.poll(cx));
+                    Ok(verdict.take().map(|verdict| *verdict))
+                }
+            };
+            let output = Self::answer(at, request, *started, answered);
+            this.state.set(State::Done);
+            return Poll::Ready(output);
+        }
     }
 }
 

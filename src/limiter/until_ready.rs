@@ -14,9 +14,7 @@ use crate::{
     store::{AsKey, Ask, Change, Decided, Store, Verdict},
 };
 
-use super::{
-    RateLimiter, gives_back_what_it_takes, output::charge_what_is_held, waiting_lines::Waiter,
-};
+use super::{RateLimiter, gives_back_what_it_takes, output::Output, waiting_lines::Waiter};
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
@@ -110,7 +108,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 turn.is_over = true;
                 has_waited = true;
             }
-            charge_what_is_held((&self.store, limit, key), admission, cost);
+            if let Some(charge) = Decision::charge((&self.store, limit, key), cost, admission) {
+                // If it fails, what is held is charged when the hold ends.
+                let _ = charge.wait().await;
+            }
         }
         let waited = has_waited.then(|| since.elapsed());
         let answered = verdict.as_ref().map(Some);

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use tokio::time::Instant;
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::TokenBucket,
     clock::ManualClock,
-    store::{RedisConnection, RedisStore},
+    store::{LocalStore, RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Server, until, within};
+use tollgate_redis_tests::{Redis, Server, until, within};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, charged, plenty, store};
 
@@ -125,4 +126,37 @@ async fn processes_whose_clocks_are_a_minute_apart_get_no_more_than_one_would() 
         clock.advance(Duration::from_millis(10));
     }
     assert!((5..=10).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn a_check_has_charged_what_it_holds_when_it_is_answered() {
+    let redis = Redis::start();
+    let calls = || prop::collection::vec((0..3_u8, 1..=6_u32, 0..=4_u64), 1..=40);
+    redis.for_all(300, calls, |calls| {
+        let limit = TokenBucket::new(Quota::new(5, Duration::from_micros(10))).settled();
+        let limit = limit.held_at_most(Duration::from_micros(3));
+        let clock = ManualClock::at(Timestamp::from_micros(1_000_000));
+        let in_memory = LocalStore::builder().clock(clock.clone()).build();
+        let in_memory = RateLimiter::new(limit.clone(), in_memory);
+        let over_redis = RateLimiter::new(limit, redis.store(clock.clone()));
+        let key = redis.new_key();
+        for (call, units, later) in calls {
+            clock.advance(Duration::from_micros(later));
+            match call {
+                0 => {
+                    let decision = redis.wait(over_redis.check_cost(&key, units)).unwrap();
+                    prop_assert_eq!(decision, in_memory.check_cost(&key, units).now());
+                }
+                1 => {
+                    redis.wait(over_redis.debit(&key, units)).unwrap();
+                    in_memory.debit(&key, units).now();
+                }
+                _ => {
+                    redis.wait(over_redis.refund(&key, units)).unwrap();
+                    in_memory.refund(&key, units).now();
+                }
+            }
+        }
+        Ok(())
+    });
 }
