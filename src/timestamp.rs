@@ -44,4 +44,9 @@ impl Timestamp {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         Self::from_micros(self.0.saturating_add(micros))
     }
+
+    #[cfg(feature = "layer")]
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
 }

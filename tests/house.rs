@@ -33,7 +33,7 @@ const MODULES: &[(&str, &str)] = &[
     ("store", "algorithm clock config each_of error key rules"),
     ("hold", "algorithm decision key store"),
     ("observe", "algorithm decision error store"),
-    ("response", "decision error hold logged_once"),
+    ("response", "clock decision error hold logged_once"),
     (
         "limiter",
         "algorithm choice decision error hold key observe store",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::response::body_end::End;
+use crate::response::body_end::{End, SpentAtEnd};
 
 use super::{
     RateLimitLayer,
@@ -197,7 +197,7 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
         self,
         spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
     ) -> RateLimitLayer<A, S, F, R, WithSettlementAtEnd<O>> {
-        let spent = Arc::new(spent);
+        let spent = Arc::new(SpentAtEnd::new(spent));
         self.with(|others| WithSettlementAtEnd { spent, others })
     }
 
@@ -216,6 +216,9 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// - It goes on at once if it would have to wait for its turn; the turn stays taken.
     /// - It passes uncounted if its key is rejected; the closure gets no key then.
     /// - It passes uncounted if the store fails, whatever the kind of the error.
+    ///
+    /// One limit beside others that are enforced is rehearsed by
+    /// [`.shadow()`](crate::algorithm::TokenBucket::shadow).
     ///
     /// A handler does see the decision: with [`expose_decision`](Self::expose_decision) a request
     /// that would have been refused has a decision whose

@@ -81,6 +81,9 @@ pub(super) fn keep_until_end<B: FromBytes>(response: &mut Response<B>, mut end: 
 #[cfg(feature = "axum")]
 impl FromBytes for axum::body::Body {
     fn from_bytes(bytes: Bytes) -> Self {
+        if bytes.is_empty() {
+            return Self::empty();
+        }
         Self::from(bytes)
     }
 

@@ -5,14 +5,17 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Buf;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::hold::Hold;
+use crate::{
+    clock::{Clock, SystemClock, Timestamp},
+    hold::Hold,
+};
 
 /// How a response has ended, for
 /// [`settle_at_end`](crate::RateLimitLayer::settle_at_end).
@@ -113,8 +116,19 @@ impl fmt::Debug for End {
     }
 }
 
-/// The closure that says what a request has spent.
-pub(crate) type SpentAtEnd = dyn Fn(&End) -> u32 + Send + Sync;
+/// The closure that says what a request has spent, and the clock that says how long it took.
+pub(crate) struct SpentAtEnd<F: ?Sized = dyn Fn(&End) -> u32 + Send + Sync> {
+    // Not the system's: reading that twice takes as long as all else here.
+    clock: SystemClock,
+    spent: F,
+}
+
+impl<F> SpentAtEnd<F> {
+    pub(crate) fn new(spent: F) -> Self {
+        let clock = SystemClock::new();
+        Self { clock, spent }
+    }
+}
 
 /// What a request holds until the body of its response has ended: a place
 /// [in flight](crate::algorithm::InFlight), or units that are
@@ -128,18 +142,18 @@ pub struct BodyEnd {
 }
 
 struct Settling {
-    spent: Arc<SpentAtEnd>,
-    since: Instant,
+    by: Arc<SpentAtEnd>,
+    since: Timestamp,
     /// `None` while there is no response: then nobody is asked, and all that is held is charged.
     end: Option<End>,
 }
 
 impl BodyEnd {
     /// Lets the closure say what was spent; the inner service is called now.
-    pub(crate) fn settle_by(&mut self, spent: &Arc<SpentAtEnd>) {
+    pub(crate) fn settle_by(&mut self, by: &Arc<SpentAtEnd>) {
         self.settling = Some(Box::new(Settling {
-            spent: Arc::clone(spent),
-            since: Instant::now(),
+            by: Arc::clone(by),
+            since: by.clock.now(),
             end: None,
         }));
     }
@@ -186,7 +200,9 @@ impl BodyEnd {
         if let Some(end) = self.end() {
             let len = frame.data_ref().map_or(0, Buf::remaining);
             end.bytes = end.bytes.saturating_add(len as u64);
-            end.trailers = frame.trailers_ref().cloned().or(end.trailers.take());
+            if let Some(trailers) = frame.trailers_ref() {
+                end.trailers = Some(trailers.clone());
+            }
         }
     }
 
@@ -220,12 +236,12 @@ impl From<Hold> for BodyEnd {
 
 impl Drop for BodyEnd {
     fn drop(&mut self) {
-        if let Some(settling) = self.settling.take()
-            && let Some(mut end) = settling.end
+        if let Some(settling) = &mut self.settling
+            && let Some(end) = &mut settling.end
         {
-            end.duration = settling.since.elapsed();
+            end.duration = settling.by.clock.now().since(settling.since);
             // The settlement goes on without being awaited.
-            drop(self.hold.settle((settling.spent)(&end)));
+            drop(self.hold.settle((settling.by.spent)(end)));
         }
     }
 }
@@ -257,13 +273,10 @@ impl<B: Body + Unpin> Body for WatchedBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
-        match (&frame, self.end.take()) {
-            (Some(Ok(frame)), Some(mut end)) => {
-                end.frame(frame);
-                self.end = Some(end);
-            }
-            (None, Some(end)) => end.complete(),
-            _ => {}
+        match (&frame, &mut self.end) {
+            (Some(Ok(frame)), Some(end)) => end.frame(frame),
+            (None, end) => _ = end.take().map(BodyEnd::complete),
+            (_, end) => *end = None,
         }
         Poll::Ready(frame)
     }
@@ -280,8 +293,8 @@ impl<B: Body + Unpin> Body for WatchedBody<B> {
 impl<B: Body> Drop for WatchedBody<B> {
     fn drop(&mut self) {
         // A server need not poll a body again that says it has ended.
-        if self.inner.is_end_stream()
-            && let Some(end) = self.end.take()
+        if let Some(end) = self.end.take()
+            && self.inner.is_end_stream()
         {
             end.complete();
         }
