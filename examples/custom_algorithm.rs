@@ -33,7 +33,10 @@ pub(crate) struct Run {
 impl Tries {
     /// The units taken since the last pause, and the time until the next pause is over.
     fn look(&self, run: &Run, now: Timestamp) -> (u64, u64) {
-        let until_over = (run.last + self.pause).saturating_sub(now.as_micros());
+        let until_over = run
+            .last
+            .saturating_add(self.pause)
+            .saturating_sub(now.as_micros());
         let taken = run.taken.min(self.policy.limit());
         (if until_over > 0 { taken } else { 0 }, until_over)
     }

@@ -36,7 +36,7 @@
 //! | What if the store is down? | [`RateLimitLayer::on_store_error`] |
 //! | Who is refused, how often, and how long does the store take? | [`observe`] |
 //! | How do several processes share a limit? What if Redis is down? | `store::RedisStore` (feature `redis`) |
-//! | What does Redis run? | `src/store/redis/frame.lua`, around the functions of the rules in `src/algorithm` |
+//! | What does Redis run? | whole scripts, in `src/store/redis/sent` |
 //! | Can a request count against its address *and* its account? | [`EachOf`] |
 //! | Can each plan have its own quota? Can quotas change while the program runs? | [`choice`] |
 //! | Can limits be read from a file? | feature `serde`, and its chapter in `docs` |

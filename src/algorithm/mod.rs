@@ -187,6 +187,8 @@ pub use every_rule;
 /// # What an implementor must do
 ///
 /// - Count an earlier time than that of the state as the state's own.
+/// - Write what a state depends on into the algorithm's name, if numbers of one name cannot share
+///   it: see [`Policy::new`].
 /// - Admit monotonically: a cost that would be admitted now would be admitted later too, if nothing
 ///   else is charged.
 /// - Change the state only in the methods that take `&mut Self::State`.
@@ -227,9 +229,8 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// The first state of a key that leaves `shared`, the bucket that new keys share while a store
     /// is full. The key may have been charged there, so it owes what `shared` owes.
     ///
-    /// By default a copy. Override it where a state can be large, as a log is: many keys may begin
-    /// so, and each keeps what is returned here. That must be small. It must refuse, now and later,
-    /// all that a copy would refuse, and admit now what `shared` admits now.
+    /// By default a copy. Override it where a state can be large, as a log is, to return a small
+    /// state that is at least as strict as `shared`, and admits now what `shared` admits now.
     fn inherit(&self, shared: &Self::State, _now: Timestamp) -> Self::State {
         shared.clone()
     }

@@ -202,12 +202,9 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// The same script, but where a request is charged to several keys, in several slots of a
-    /// cluster, it is charged after all that do not say so, and only if these have admitted. Those
-    /// that say so are charged together.
-    ///
-    /// For a charge that cannot be taken back without harm, as that of a queue, which has announced
-    /// a turn: others can be, if a later key refuses.
+    /// Charged last, because its charge cannot be taken back, as that of a queue that has announced
+    /// a turn. It matters for keys in several slots of a cluster: other charges are taken back if a
+    /// later key refuses.
     #[must_use]
     pub fn charged_last(self) -> Self {
         self.with(|member| member.charged_last = true)

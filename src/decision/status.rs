@@ -19,21 +19,24 @@ pub struct Status {
 
 impl Status {
     /// The status of a policy that lets through at most `limit` units at once, has `remaining` of
-    /// them left, and has decided about `cost`.
+    /// them left, and has decided about a cost. `refused_cost` is read only if it was refused.
     ///
     /// `wait` tells after how many microseconds a number of units is let through: 0 if it is now,
-    /// `None` if never.
+    /// `None` if never. It is asked about the refused cost, about one unit more than is left, and
+    /// about `limit`. So if single costs have a lower maximum than `limit`, let `wait` answer for
+    /// units that come one by one, and set [`judgement`](Self::judgement) of a larger cost to
+    /// [`NeverFits`](Judgement::NeverFits).
     #[inline]
     pub fn of(
         limit: u64,
         remaining: u64,
-        cost: u64,
+        refused_cost: u64,
         admitted: bool,
         wait: impl Fn(u64) -> Option<u64>,
     ) -> Self {
         let judgement = match admitted {
             true => Judgement::Admitted,
-            false => wait(cost).map_or(Judgement::NeverFits, Judgement::RefusedForMicros),
+            false => wait(refused_cost).map_or(Judgement::NeverFits, Judgement::RefusedForMicros),
         };
         let when = |units| match remaining < limit {
             true => wait(units).unwrap_or(0),

@@ -198,7 +198,9 @@ impl<T, F> Answer<Result<T, StoreError>, F> {
 
 /// A key as the caller holds it: any borrowed form that `K` can be made from.
 ///
-/// `&str` stands for a `String`, and every `Clone` key for itself.
+/// `&str` stands for a `String`, and every `Clone` key for itself. A map of the standard library is
+/// asked by `&key.to_owned()`; one that compares by the hash and `Q::Owned: Borrow<Q>` needs no
+/// owned key.
 pub trait AsKey<K>: Hash + Eq + ToOwned<Owned = K> {}
 
 impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}

@@ -3,6 +3,10 @@ local op, now, cost_1, units_1, period_1, tick_1 = struct.unpack('<dddddd', ARGV
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
 --
+-- This says what all kinds of scripts do. One plain limit has ops 0, 1, 2 and 4, and replies its
+-- value, a byte 0 or 4 with what follows, or a byte 2: lists, holds and several decisions need the
+-- rest.
+--
 -- KEYS     for each limit the key of its state, then the list of each member that has one
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
@@ -16,20 +20,23 @@ local op, now, cost_1, units_1, period_1, tick_1 = struct.unpack('<dddddd', ARGV
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has
--- Reply    charged: the values as they are written
---          charged, and there is a shadow, a hold beside a list or another limit, or the server's
---          clock is behind a state's time: a byte 3, and then as if it is not charged; of a script
---          that does not hold a byte 4, and nothing of a list
---          not charged: a byte 0; numbers: a bit for each member that has room, what members say of
---          a list, of each limit its time and the bytes of its value; the values as they are stored
---          a value has a tail and this script does not hold: a byte 2; the one that holds is for
---          it, with the same arguments
---          of several decisions: one for each, as if they had come one after the other
+-- Reply    by its first byte; of several decisions one for each, as if they had come one by one:
+--          1  charged; the values as they are written, and nothing else
+--          0  not charged; numbers: a bit for each member that has room, what members say of a
+--             list, of each limit its time and the bytes of its value; then the values as they are
+--             stored
+--          3  charged, of a script that holds, where the values do not say all: there is a shadow,
+--             something is held beside a list or another limit, or the server's clock is behind a
+--             state's time; then as 0
+--          4  the same, of a script that does not hold; then as 0, but nothing of a list
+--          2  a value has a tail, and this script does not hold: ask the one that does, by the same
+--             arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has
 -- caught up. If that would take longer than the key lives, and the clock is the server's, the state
--- goes on where it was, ahead of the server.
+-- goes on where it was, and `ahead` says how far that is ahead of the server. Only this is written
+-- by looks and refusals, too.
 --
 -- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
