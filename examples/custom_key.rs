@@ -1,8 +1,8 @@
 //! A key of your own: one bucket for each tenant, found by the host name that the request is for.
 //!
 //! Only known hosts have a bucket. A caller that makes up a host gets no fresh bucket, but an
-//! answer of this program's choice. Over Redis such a key is a `PortableKey`, too: one method, which
-//! says what its bytes are (`self.0.write_to(parts)`).
+//! answer of this program's choice. Over Redis such a key is a `PortableKey`, too: one method,
+//! which says what its bytes are (`self.0.write_to(parts)`).
 //!
 //! ```text
 //! cargo run --example custom_key
