@@ -38,7 +38,8 @@ impl<F: KeyExtractor<Req>, Req> KeysFor<OneKey, Req> for F {
     type Key = F::Key;
     type Rejection = F::Rejection;
 
-    #[inline]
+    // Inlined always, as `key/address.rs` says.
+    #[inline(always)]
     fn find(&self, request: &Req) -> Result<Option<F::Key>, F::Rejection> {
         self.extract(request)
     }

@@ -57,12 +57,15 @@ impl Ipv6Prefix {
 }
 
 /// The canonical address of the peer of the request's connection.
-// All of this is inlined for speed: a function that returns an `IpAddr` writes it in pieces, and
-// its caller reads it in other pieces, for which the processor waits.
-#[inline]
+// All of this is inlined, and without `?`, for speed: a function that returns an `IpAddr` writes it
+// in pieces, and its caller (or `?`) reads it in other pieces, for which the processor waits. It
+// gives an eighth of a layer (bench `layer`).
+#[inline(always)]
 pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
-    let address = peer_address(extensions).ok_or_else(missing_peer)?;
-    Ok(canonical(address.ip()))
+    match peer_address(extensions) {
+        Some(address) => Ok(canonical(address.ip())),
+        None => Err(missing_peer()),
+    }
 }
 
 /// The rejection if the server has not put the peer into the extensions, which is a mistake in its

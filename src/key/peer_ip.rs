@@ -122,10 +122,12 @@ impl<B> KeyExtractor<Request<B>> for PeerIp {
     type Key = IpAddr;
     type Rejection = MissingKey;
 
-    #[inline]
+    #[inline(always)]
     fn extract(&self, request: &Request<B>) -> Result<Option<IpAddr>, MissingKey> {
-        let peer = address::peer(request.extensions())?;
-        Ok(Some(self.prefix.mask(peer)))
+        match address::peer(request.extensions()) {
+            Ok(peer) => Ok(Some(self.prefix.mask(peer))),
+            Err(rejection) => Err(rejection),
+        }
     }
 }
 
