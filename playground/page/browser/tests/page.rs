@@ -5,6 +5,7 @@ use std::{env, fs, path::PathBuf, process};
 use playground_browser::{Page, Server, text_of_the_page};
 
 const WHY: &str = "[data-why='0']";
+const LESS: &str = "#less";
 
 fn open() -> Page {
     Page::open(1_280, 900)
@@ -87,6 +88,53 @@ fn it_tells_which_limit_lets_fewer_guesses_at_a_login_through_in_a_minute() {
     let worst = |which| format!("[data-limit='{which}'] [data-is='worst'] b");
     page.shows(&worst(0), |text| text == "5");
     page.shows(&worst(1), |text| text == "9");
+    assert_eq!(
+        page.text(LESS),
+        "In the worst span (the 60 s with most units of one caller) limit 1 lets less through: \
+         5, not 9."
+    );
+    page.is_well();
+}
+
+#[test]
+fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
+    let page = open();
+    for (called, says) in [
+        // What a queue releases is compared with what a bucket admits.
+        (
+            "A little too fast",
+            "limit 2 lets less through: 10, not 12.",
+        ),
+        // Of the members of a tuple one counts in the same span as the other limit.
+        (
+            "So many a second and a minute",
+            "(the 1 s with most units of one caller) both limits let as much through: 4. \
+             Of all requests limit 2 lets less through: 120, not 480.",
+        ),
+        // What was spent is not what was held.
+        (
+            "Costs known afterwards",
+            "The worst spans of these limits count different things. \
+             Of all requests limit 1 lets less through: 3, not 9.",
+        ),
+        // It has one limit.
+        ("40 at once each minute", ""),
+    ] {
+        page.press_button(called);
+        page.shows(LESS, |text| match says {
+            "" => text.is_empty(),
+            says => text.ends_with(says),
+        });
+    }
+    page.press_button("A window's edge");
+    page.choose("limit1-algorithm", "fixed-window");
+    page.script("$('traffic-shared').click()");
+    page.shows(LESS, |text| {
+        text == "In the worst span (the 1 s with most units of all callers) both limits let as \
+                 much through: 20. Of all requests both limits let as much through: 40."
+    });
+    page.fill("limit1-quota", "1/fortnight");
+    page.shows(LESS, str::is_empty);
     page.is_well();
 }
 
