@@ -90,7 +90,7 @@ function less() {
 
 /** Rust or a name in it, which a line may end in between its parts, but not in a word. */
 function breakable(rust) {
-  const parts = rust.split(/(?<=::|\()|(?=\.[a-z])/);
+  const parts = rust.split(/(?<=::|\()(?!\))|(?=\.[a-z])/);
   return parts.flatMap((part) => [element("wbr"), part]).slice(1);
 }
 
