@@ -101,6 +101,7 @@
     )
 )]
 
+#[macro_use]
 pub mod algorithm;
 pub mod choice;
 pub mod clock;
