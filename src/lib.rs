@@ -77,7 +77,7 @@
 //!
 //! # Whose types are in the signatures
 //!
-//! | of | types | feature |
+//! | crate | such as | feature |
 //! |---|---|---|
 //! | `http`, `http_body`, `http_body_util`, `bytes` | requests, responses and bodies | `layer` |
 //! | `tower_layer`, `tower_service` | `Layer`, `Service` | `layer` |
@@ -85,9 +85,10 @@
 //! | `fred` | `Client` and `Pool`, into a `store::RedisConnection`; one from a URL needs neither | `redis` |
 //! | `serde_core` | `Deserialize`, `Serialize` | `serde` |
 //!
-//! A new major version of one of these is a new major version of this crate. No type of `metrics`
-//! or `tracing` is public, but your recorder or subscriber must fit their version: a new major
-//! version of them is a new minor version of this crate.
+//! The signatures name no other crate, but for a hidden bound of `pin_project_lite` on `Unpin`. A
+//! new major version of a crate in the table is a new major version of this crate. No type of
+//! `metrics` or `tracing` is public, but your recorder or subscriber must fit their version: a new
+//! major version of them is a new minor version of this crate.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -100,6 +101,7 @@
     )
 )]
 
+#[macro_use]
 pub mod algorithm;
 pub mod choice;
 pub mod clock;

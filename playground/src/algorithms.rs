@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use tollgate::algorithm::{
     InFlight,
     described::{self, Described},
-    every_rule,
 };
 use tollgate_algorithms::{Row, SHOWN, Shown};
 
@@ -74,7 +73,7 @@ macro_rules! kinds {
 }
 
 fn every_kind() -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = every_rule!(kinds);
+    let mut kinds: Vec<Kind> = tollgate::every_rule!(kinds);
     kinds.extend(kinds!(plain InFlight: InFlight));
     kinds
 }

@@ -2,11 +2,11 @@
 
 use super::{debt_bucket::DebtBucket, door::door};
 
-/// Admits a request that comes no more than the burst tolerance before its theoretical arrival
-/// time; refuses it otherwise.
+/// Admits a burst at once, and after it what comes at the quota's rate; refuses what comes sooner.
 ///
-/// Each unit moves the theoretical arrival time on by one emission interval, P/n; the tolerance
-/// lets [`burst`](Self::burst) units (by default the quota's) arrive at once.
+/// A request may come no more than the burst tolerance before its theoretical arrival time. Each
+/// unit moves that time on by one emission interval, P/n; the tolerance lets
+/// [`burst`](Self::burst) units (by default the quota's) arrive at once.
 /// [`TokenBucket`](super::TokenBucket) is the same rule under another name, and gives the same
 /// decisions.
 ///

@@ -82,8 +82,10 @@ pub trait Limit: Clone + Send + Sync + 'static {
     }
 }
 
-/// What decides about one key: an [`Algorithm`], one that is settled or in shadow, requests in
-/// flight, or a tuple of these.
+/// Any limit that is charged to one key: an [`Algorithm`], or a tuple of several.
+///
+/// One that is [settled](super::Settled) or in [shadow](super::Shadow) is a `KeyLimit`, too, and so
+/// is [`InFlight`](super::InFlight).
 ///
 /// A [store](crate::store) keeps one state for each *(policy, key)*, and decides by
 /// [`Ask::decide`](crate::store::Ask::decide): a charge is a [`step`](Self::step), a look a

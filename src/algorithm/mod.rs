@@ -129,8 +129,6 @@ macro_rules! every_rule {
         );
     };
 }
-#[doc(hidden)]
-pub use every_rule;
 
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///

@@ -140,7 +140,7 @@ const A_YEAR_MICROS: u64 = 31_622_400_000_000;
 /// The names of numbers, in their order.
 pub(crate) type Names = &'static [&'static str];
 
-/// What Redis runs for an algorithm: one member, or those of a tuple.
+/// The Lua with which Redis decides by an algorithm, or by several in a tuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     members: Vec<Member>,

@@ -15,8 +15,8 @@ use super::{
     setters::setters,
 };
 
-/// Admits a request if the units admitted in the last sub-counters leave room for its cost; refuses
-/// it otherwise.
+/// Admits a request if the last period, counted in steps of `precision`, has room for its cost;
+/// refuses it otherwise.
 ///
 /// The period is cut into sub-counters of `precision`; the last P/precision of them count, the
 /// running one included. With [`strict`](Self::strict) one more counts.

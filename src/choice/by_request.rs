@@ -65,7 +65,7 @@ where
     ByRequest(choose)
 }
 
-/// A closure that chooses: see [`by_request`].
+/// Chooses the limit of each request by a closure: what [`by_request`] returns.
 #[derive(Clone, Copy)]
 pub struct ByRequest<F>(F);
 

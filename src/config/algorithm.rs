@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, de::Error};
 use crate::algorithm::{
     InFlight,
     described::{Described, Field, Given, Kind},
-    every_rule,
 };
 
 use super::value::{Distinct, Value};

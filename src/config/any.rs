@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    algorithm::{Algorithm, described::Described, every_rule, setters::Named},
+    algorithm::{Algorithm, described::Described, setters::Named},
     error::ConfigError,
 };
 

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use crate::algorithm::{
     InFlight,
     described::{Described, Field, Kind},
-    every_rule,
 };
 
 const WRITE: &str = "TOLLGATE_WRITE_CHAPTER";

@@ -1,7 +1,7 @@
 //! A limit from a file, which is reloaded when the file changes, and on SIGHUP.
 //!
 //! Nobody's count is lost. If the file has a mistake, the error names its line, and the old limit
-//! stays.
+//! stays; so it does if the file cannot be read.
 //!
 //! ```text
 //! cargo run -p reload              # serves by examples/reload/limits.toml on port 3000
@@ -30,17 +30,21 @@ fn parse(text: &str) -> Result<TokenBucket, Box<dyn Error>> {
 /// Reloads the file when it changes and on SIGHUP, and reports the result.
 async fn follow(file: PathBuf, api: Reloadable<TokenBucket>, told: mpsc::Sender<String>) {
     let mut hang_up = signal(SignalKind::hangup()).expect("signals can be had");
-    let mut seen = String::new();
+    let mut seen = Ok(String::new());
     loop {
         // Compare the text: two changes may have the same modification time.
-        let text = fs::read_to_string(&file).unwrap_or_default();
+        let text = fs::read_to_string(&file).map_err(|error| error.to_string());
         if text == seen {
             tokio::select! {
                 _ = hang_up.recv() => {}
                 () = tokio::time::sleep(Duration::from_millis(100)) => continue,
             }
         }
-        let said = match parse(&text).and_then(|limit| Ok(api.replace(limit)?)) {
+        let replaced = match &text {
+            Ok(text) => parse(text).and_then(|limit| Ok(api.replace(limit)?)),
+            Err(error) => Err(format!("{}: {error}", file.display()).into()),
+        };
+        let said = match replaced {
             Ok(()) => IN_FORCE.to_owned(),
             Err(error) => format!("the old limit stays: {error}"),
         };
@@ -84,13 +88,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Ok(axum::serve(TcpListener::bind("127.0.0.1:3000").await?, app).await?);
     }
     for (burst, says, more) in [
-        ("2", IN_FORCE, 2),
+        (Some("2"), IN_FORCE, 2),
         // Two of the five were used already.
-        ("5", IN_FORCE, 3),
-        ("'many'", "line 1", 0),
-        ("6", IN_FORCE, 1),
+        (Some("5"), IN_FORCE, 3),
+        (Some("'many'"), "line 1", 0),
+        (Some("6"), IN_FORCE, 1),
+        // There is no file.
+        (None, ".toml: No such file", 0),
+        (Some("7"), IN_FORCE, 1),
     ] {
-        write(&file, burst)?;
+        match burst {
+            Some(burst) => write(&file, burst)?,
+            None => fs::remove_file(&file)?,
+        }
         assert!(said.recv().await.unwrap_or_default().contains(says));
         assert_eq!(admitted_of_ten(&app).await?, more);
     }

@@ -23,6 +23,7 @@ function run() {
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";
   $("answer").textContent = told.error ?? answer();
+  $("less").textContent = told.error ? "" : less();
   if (told.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
@@ -60,9 +61,36 @@ function answer() {
   }).join(" · ");
 }
 
+/** Which of two limits lets less through in the worst span; if neither, of all requests. */
+function less() {
+  const { limits } = told;
+  if (limits.length < 2 || limits.some(({ error }) => error)) return "";
+  const compared = (where, one, other) => (one === other
+    ? `${where} both limits let as much through: ${one}.`
+    : `${where} limit ${one < other ? 1 : 2} lets less through: ${Math.min(one, other)}, not `
+      + `${Math.max(one, other)}.`);
+  // What a queue releases is let through then, as what the others admit is at once.
+  const counts = ({ counts }) => counts.replace(" released", "");
+  const isSame = (one, other) => one.micros === other.micros && counts(one) === counts(other);
+  const whose = choice.traffic.shared ? "all callers" : "one caller";
+  const [ones, others] = limits.map(({ members }) => members);
+  const pairs = ones.flatMap((one) => others.filter((other) => isSame(one.bound, other.bound))
+    .map((other) => [one, other]));
+  const said = pairs.map(([{ bound, worst }, other]) => {
+    const where = `In the worst span (the ${bound.span} with most ${counts(bound)} of ${whose})`;
+    return compared(where, worst, other.worst);
+  });
+  if (pairs.length === 0) said.push("The worst spans of these limits count different things.");
+  if (pairs.every(([one, other]) => one.worst === other.worst)) {
+    const admitted = limits.map(({ numbers }) => numbers.admitted + numbers.delayed);
+    said.push(compared("Of all requests", ...admitted));
+  }
+  return [...new Set(said)].join(" ");
+}
+
 /** Rust or a name in it, which a line may end in between its parts, but not in a word. */
 function breakable(rust) {
-  const parts = rust.split(/(?<=::|\()|(?=\.[a-z])/);
+  const parts = rust.split(/(?<=::|\()(?!\))|(?=\.[a-z])/);
   return parts.flatMap((part) => [element("wbr"), part]).slice(1);
 }
 

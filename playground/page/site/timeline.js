@@ -128,8 +128,8 @@ class Timeline {
   /** Stacks units in columns of a few pixels, so that any number of requests is drawn as fast. */
   bars(context, colour, { name, base, top, width, place, of }) {
     context.fillStyle = colour("soft");
-    context.textAlign = "left";
-    context.fillText(name, 2, top - 7);
+    context.textAlign = "right";
+    context.fillText(name, width - 2, top - 7);
     context.fillStyle = colour("line");
     context.fillRect(0, base, width, 1);
     const [from, until] = this.view;
@@ -177,9 +177,9 @@ class Timeline {
 
   area(context, colour, width) {
     context.fillStyle = colour("soft");
-    context.textAlign = "left";
+    context.textAlign = "right";
     const { left: base } = this.lanes;
-    context.fillText(`left, of ${this.run.limit ?? 0}`, 2, base - 42);
+    context.fillText(`left, of ${this.run.limit ?? 0}`, width - 2, base - 42);
     if (!this.left || !this.run.limit) return;
     const step = width / this.left.length;
     const y = (left) => base - (left / this.run.limit) * 36;
@@ -206,7 +206,8 @@ class Timeline {
     context.textAlign = "left";
     for (let at = Math.max(Math.ceil(from / step) * step, 0); at < until; at += step) {
       context.fillRect(x(at), this.lanes.left, 1, 5);
-      context.fillText(seconds(at), x(at) + 3, height - 4);
+      const fits = x(at) + 3 + context.measureText(seconds(at)).width < width;
+      if (fits) context.fillText(seconds(at), x(at) + 3, height - 4);
     }
   }
 }

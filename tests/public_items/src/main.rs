@@ -48,15 +48,30 @@ fn told(items: &[String]) -> Vec<&str> {
 
 /// Whether this is a function, a type or a constant that is not in a module itself.
 fn is_associated(item: &str, modules: &BTreeSet<&str>) -> bool {
-    let mut words = item
-        .split(' ')
-        .skip_while(|word| ["pub", "async", "const", "unsafe"].contains(word));
-    let kind = words.next();
-    let is_constant = item.starts_with("pub const ") && kind != Some("fn");
-    let path = if is_constant { kind } else { words.next() };
-    let is_kind = is_constant || matches!(kind, Some("fn" | "type"));
-    let parent = path.and_then(|path| path.split(['(', '<']).next()?.rsplit_once("::"));
-    is_kind && !parent.is_some_and(|(parent, _)| modules.contains(parent))
+    let kinds = [
+        "pub fn ",
+        "pub const fn ",
+        "pub async fn ",
+        "pub type ",
+        "pub const ",
+    ];
+    let path = kinds.iter().find_map(|kind| item.strip_prefix(kind));
+    path.is_some_and(|path| !modules.contains(parent(path)))
+}
+
+/// What an item is in, with its generics: `my::Limit<A>` of `my::Limit<A>::check<Q>(&self, &Q)`.
+fn parent(path: &str) -> &str {
+    let (mut depth, mut end) = (0, 0);
+    for (at, character) in path.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            '(' | ' ' if depth == 0 => break,
+            ':' if depth == 0 && path[at..].starts_with("::") => end = at,
+            _ => {}
+        }
+    }
+    &path[..end]
 }
 
 #[cfg(test)]
@@ -75,13 +90,17 @@ mod tests {
             "pub const my::Limit::MAX: usize",
             "pub fn my::Limit::check<Q>(&self, &Q)",
             "pub async fn my::Limit::peek(&self)",
+            "impl<A, B> my::Store for my::Both<A, B>",
+            "pub type my::Both<A, B>::Key = <A as my::Store>::Key",
+            "pub const fn my::Both<A, B>::check<Q: my::Of<A>>(&self, &Q)",
+            "pub type my::Pair<A> = my::Both<A, A>",
+            "impl my::Store for my::Limit",
             "pub fn my::by_request<F>(F)",
         ];
-        let twice = [&items[..], &items[4..6]].concat();
-        let items: Vec<_> = twice.into_iter().map(String::from).collect();
+        let items = items.map(String::from);
         assert_eq!(
-            told(&items).join("\n"),
-            [&items[..5], &items[9..10]].concat().join("\n")
+            told(&items),
+            [0, 1, 2, 3, 4, 9, 12, 14].map(|told| &*items[told])
         );
     }
 }

@@ -11,14 +11,13 @@
 use std::{net::SocketAddr, time::Duration};
 
 use axum::{Extension, Router, body::Body, routing::get};
-use fred::{prelude::*, types::Builder};
 use http::Response;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use redis_examples::{Failure, Server};
-use tollgate::store::{LocalStore, RedisStore};
+use tollgate::store::{LocalStore, RedisConnection, RedisStore};
 use tollgate::{Decision, Quota, RateLimitLayer, RateLimiter};
 use tollgate::{algorithm::TokenBucket, key::PeerIp};
 
@@ -61,7 +60,7 @@ async fn main() -> Result<(), Failure> {
 
 /// A server with one limit for all servers, and a smaller one for itself.
 async fn serve(url: &str) -> Result<SocketAddr, Failure> {
-    let redis = Builder::from_config(Config::from_url(url)?).build()?;
+    let redis = RedisConnection::from_url(url)?;
     let day = |units| TokenBucket::new(Quota::per_day(units));
     let alone = RateLimiter::new(day(4).named("alone"), LocalStore::new());
     let limit = RateLimitLayer::new(

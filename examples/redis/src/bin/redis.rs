@@ -12,11 +12,10 @@
 use std::{env, net::SocketAddr, time::Duration};
 
 use axum::{Router, body::Body, routing::get};
-use fred::{prelude::*, types::Builder};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use redis_examples::{Failure, Process, Server};
-use tollgate::{Quota, RateLimitLayer};
-use tollgate::{algorithm::TokenBucket, key::PeerIp, store::RedisStore};
+use tollgate::store::{RedisConnection, RedisStore};
+use tollgate::{Quota, RateLimitLayer, algorithm::TokenBucket, key::PeerIp};
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -52,7 +51,7 @@ async fn main() -> Result<(), Failure> {
 
 /// A server as in `quickstart`, with another store.
 async fn serve(url: &str, prefix: &str) -> Result<(), Failure> {
-    let redis = Builder::from_config(Config::from_url(url)?).build()?;
+    let redis = RedisConnection::from_url(url)?;
     let limit = RateLimitLayer::new(
         TokenBucket::new(Quota::one_every(Duration::from_secs(5))).burst(5),
         RedisStore::builder(redis).prefix(prefix).build(),

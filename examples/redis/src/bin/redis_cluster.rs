@@ -10,10 +10,10 @@
 
 use std::{env, time::Duration};
 
-use fred::{prelude::*, types::Builder};
 use redis_examples::{Cluster, Failure, Process};
 use tollgate::algorithm::{FixedWindow, Gcra, MinInterval, Scripted, SlidingLog, TokenBucket};
-use tollgate::{Quota, RateLimiter, store::RedisStore};
+use tollgate::store::{RedisConnection, RedisStore};
+use tollgate::{Quota, RateLimiter};
 
 /// Each user has a bucket, on one of the nodes.
 const USERS: u64 = 30;
@@ -67,8 +67,7 @@ async fn main() -> Result<(), Failure> {
 
 /// Prints for each limit how many requests it admitted; all workers do this at the same time.
 async fn work(url: &str, prefix: &str) -> Result<(), Failure> {
-    let redis = Builder::from_config(Config::from_url(url)?).build()?;
-    let store = RedisStore::builder(redis)
+    let store = RedisStore::builder(RedisConnection::from_url(url)?)
         .prefix(prefix)
         .deadline(Duration::from_secs(5))
         .build();

@@ -10,10 +10,9 @@
 
 use std::time::Duration;
 
-use fred::{prelude::*, types::Builder};
 use redis_examples::{Failure, Server};
 use tollgate::algorithm::{Policy, Script, Scripted};
-use tollgate::store::{LocalStore, RedisStore, Store};
+use tollgate::store::{LocalStore, RedisConnection, RedisStore, Store};
 use tollgate::{RateLimiter, Timestamp, clock::ManualClock};
 
 #[path = "../../../custom_algorithm.rs"]
@@ -60,7 +59,7 @@ impl Scripted for Tries {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let server = Server::start(&[])?;
-    let redis = Builder::from_config(Config::from_url(&server.url())?).build()?;
+    let redis = RedisConnection::from_url(&server.url())?;
     let clock = ManualClock::at(Timestamp::from_micros(0));
     let local = LocalStore::builder().clock(clock.clone()).build();
     try_until_refused("in memory", local, &clock).await?;

@@ -174,6 +174,28 @@ impl Page {
             .unwrap();
     }
 
+    /// Shows the page on a screen of this size in pixels, also one that is too narrow for a window.
+    pub fn resize(&self, width: u32, height: u32) {
+        self.tab
+            .call_method(Emulation::SetDeviceMetricsOverride {
+                width,
+                height,
+                device_scale_factor: 1.0,
+                mobile: false,
+                scale: None,
+                screen_width: None,
+                screen_height: None,
+                position_x: None,
+                position_y: None,
+                dont_set_visible_size: None,
+                screen_orientation: None,
+                viewport: None,
+                display_feature: None,
+                device_posture: None,
+            })
+            .unwrap();
+    }
+
     /// Shows the page as to someone who prefers `dark` or `light`.
     pub fn prefers(&self, scheme: &str) {
         let feature = Emulation::MediaFeature {
