@@ -33,6 +33,7 @@ pub struct RedisStoreBuilder {
     max_unanswered: usize,
     clock: Option<Now>,
     remember_refusals: Option<Duration>,
+    ask_again_after: Duration,
 }
 
 impl RedisStoreBuilder {
@@ -46,6 +47,7 @@ impl RedisStoreBuilder {
             max_unanswered: DEFAULT_MAX_UNANSWERED,
             clock: None,
             remember_refusals: None,
+            ask_again_after: Duration::ZERO,
         }
     }
 
@@ -135,6 +137,19 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// A [remembered](Self::remember_refusals) refusal counts for this long at least, also beyond its
+    /// turn; zero by default.
+    ///
+    /// Each process asks Redis about a key that is flooded once for each turn. With this it asks
+    /// once in this time, however short the turns are. A caller who comes at its turn is refused
+    /// for this long at most, and units that are free meanwhile go to whoever asks next. A wait
+    /// that is told can be too short by as much.
+    #[must_use]
+    pub fn ask_again_after(mut self, shortest: Duration) -> Self {
+        self.ask_again_after = shortest;
+        self
+    }
+
     /// How many calls may wait for an answer on one connection; by default 10 000, and at least
     /// one. One more is not sent: its decision, or [those that share
     /// it](super::RedisStore#a-hot-key), fail at once as
@@ -211,7 +226,8 @@ impl RedisStoreBuilder {
             health: Health::new(self.prefix),
             in_flight: InFlightPlaces::default(),
             joined: JoinedCalls::default(),
-            refusals: self.remember_refusals.map(Refusals::new),
+            refusals: (self.remember_refusals)
+                .map(|longest| Refusals::new(longest, self.ask_again_after)),
         });
         Ok(RedisStore { shared })
     }

@@ -27,8 +27,9 @@ const GROUPS: usize = 1_024;
 
 /// What Redis has refused lately.
 pub(super) struct Refusals {
-    /// For how long a refusal counts at most, in microseconds.
+    /// For how long a refusal counts at most, and at least, in microseconds.
     longest: u64,
+    shortest: u64,
     known: Mutex<HashMap<Subject, Refusal>>,
     hasher: RandomState,
     /// How often a change of a bucket, other than by a decision, has begun or ended.
@@ -56,14 +57,22 @@ pub(super) struct Asked {
 }
 
 impl Refusals {
-    pub(super) fn new(longest: Duration) -> Self {
+    pub(super) fn new(longest: Duration, shortest: Duration) -> Self {
+        let [longest, shortest] =
+            [longest, shortest].map(|it| u64::try_from(it.as_micros()).unwrap_or(u64::MAX));
         Self {
-            longest: u64::try_from(longest.as_micros()).unwrap_or(u64::MAX),
+            longest,
+            shortest,
             known: Mutex::default(),
             hasher: RandomState::new(),
             changes: array::from_fn(|_| AtomicU64::new(0)),
             begin: Instant::now(),
         }
+    }
+
+    /// For how long a refusal counts whose cost fits after so long.
+    fn counts_for(&self, fits_after: u64) -> u64 {
+        fits_after.min(self.longest).max(self.shortest)
     }
 
     fn group(&self, key: &Bytes) -> usize {
@@ -116,7 +125,8 @@ impl Shared {
         if refusal.fits_after.is_none() {
             refusal.fits_after = fits_after(&refusal.reply, refusal.cost);
         }
-        let counts_for = refusal.fits_after?.min(refusals.longest);
+        let fits_after = refusal.fits_after?;
+        let counts_for = refusals.counts_for(fits_after);
         let age = asked.at.checked_sub(refusal.asked.at)?;
         if age >= counts_for || asked.changes != refusal.asked.changes {
             known.remove(subject);
@@ -124,6 +134,8 @@ impl Shared {
         }
         let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.tells_all();
         let since = asked.at.saturating_sub(refusal.answered_at);
+        // If it counts beyond its turn, it tells how long it still counts.
+        let since = since.min(fits_after.saturating_sub(counts_for - age));
         is_as_large.then(|| (refusal.reply.clone(), since))
     }
 
@@ -155,7 +167,7 @@ impl Shared {
         let mut known = lock(&refusals.known);
         if known.len() >= MAX_REFUSALS {
             known.retain(|_, it| {
-                let counts_for = it.fits_after.unwrap_or(0).min(refusals.longest);
+                let counts_for = it.fits_after.map_or(0, |it| refusals.counts_for(it));
                 answered.at.saturating_sub(it.asked.at) < counts_for
             });
             if known.len() > MAX_REFUSALS / 2 {

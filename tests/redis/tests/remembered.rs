@@ -193,6 +193,33 @@ async fn a_refusal_counts_for_larger_costs_of_a_bucket_and_for_no_others() {
 }
 
 #[tokio::test]
+async fn a_store_that_asks_again_later_refuses_beyond_the_turn_and_asks_then() {
+    let (server, clock) = (Server::start().await, ManualClock::at(instant(1_000_000)));
+    let store = RedisStore::builder(server.client().await)
+        .deadline(Duration::from_secs(20))
+        .clock(clock.clone())
+        .remember_refusals(LONG)
+        .ask_again_after(Duration::from_micros(50))
+        .build();
+    let one_in_ten = TokenBucket::new(Quota::one_every(Duration::from_micros(10))).burst(1);
+    let limiter = RateLimiter::new(one_in_ten, store.clone());
+    assert!(limiter.check("bob").await.unwrap().is_admitted());
+    // After so many microseconds: the wait that is told.
+    for (at, wait) in [(0, 10), (30, 10), (44, 6), (49, 1)] {
+        clock.set(instant(1_000_000 + at));
+        let refused = limiter.check("bob").await.unwrap();
+        assert_eq!(
+            refused.retry_after(),
+            Some(Duration::from_micros(wait)),
+            "{at}"
+        );
+    }
+    assert_eq!(store.usage().remembered, 3);
+    clock.set(instant(1_000_050));
+    assert!(limiter.check("bob").await.unwrap().is_admitted());
+}
+
+#[tokio::test]
 async fn at_most_ten_thousand_refusals_are_kept() {
     let server = Server::start().await;
     let store = remembering(&server, LONG).await;

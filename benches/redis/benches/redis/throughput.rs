@@ -136,7 +136,7 @@ async fn hot_key(server: &Server, client: &Client) {
         println!("{name}: {scripts:.3}, {cpu_micros:.2}, {per_second:.0}");
     }
     println!("Redis's CPU for one hot key: ratio {ratio:.3}{mark}(≤ 0.30)");
-    for stores in [1, 4] {
+    for stores in [1, 4, 16] {
         flood(server, client, stores).await;
     }
 }
