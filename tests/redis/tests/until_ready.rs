@@ -5,18 +5,25 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout_at},
+    task::JoinHandle,
+    time::{Instant, sleep},
 };
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{Gcra, Scripted, TokenBucket},
+    algorithm::{Gcra, Scripted, SlidingLog, TokenBucket},
+    choice::Reloadable,
     store::RedisStore,
 };
 use tollgate_redis_tests::{Server, until};
 
 const CALLERS: usize = 1_000;
+/// How late a busy machine may notice something.
+const LATE: Duration = Duration::from_secs(1);
+
+/// The numbers of those who were served, in turn.
+type Served = Arc<Mutex<Vec<usize>>>;
 
 async fn store(server: &Server) -> RedisStore {
     let builder = RedisStore::builder(server.client().await);
@@ -35,26 +42,20 @@ async fn limiter<A: Scripted<State: Send, Snapshot: Send>>(
 }
 
 /// Callers of one key who come one after the other, at one instant, and write down when they are
-/// served; unless all of them give up at the same instant.
-fn come<A>(
-    limiter: &Arc<RateLimiter<A, RedisStore>>,
-    patience: Duration,
-) -> (JoinSet<()>, Arc<Mutex<Vec<usize>>>)
+/// served.
+fn come<A>(limiter: &Arc<RateLimiter<A, RedisStore>>) -> (Vec<JoinHandle<()>>, Served)
 where
     A: Scripted<State: Send, Snapshot: Send + Sync> + Send + Sync + 'static,
 {
-    let (mut callers, served) = (JoinSet::new(), Arc::new(Mutex::new(Vec::new())));
-    let end = Instant::now() + patience;
-    for number in 0..CALLERS {
+    let served = Served::default();
+    let come = |number| {
         let (limiter, served) = (Arc::clone(limiter), Arc::clone(&served));
-        callers.spawn(async move {
-            if let Ok(ready) = timeout_at(end, limiter.until_ready("bob", 1)).await {
-                ready.unwrap();
-                served.lock().unwrap().push(number);
-            }
-        });
-    }
-    (callers, served)
+        tokio::spawn(async move {
+            limiter.until_ready("bob", 1).await.unwrap();
+            served.lock().unwrap().push(number);
+        })
+    };
+    ((0..CALLERS).map(come).collect(), served)
 }
 
 #[tokio::test]
@@ -64,7 +65,7 @@ async fn of_all_who_come_at_one_instant_only_the_first_in_line_asks() {
     let rule = Gcra::new(Quota::per_hour(79)).named("api");
     let limiter = limiter(rule, &store).await;
     let (before, start) = (server.command_calls("evalsha").await, Instant::now());
-    let (mut callers, served) = come(&limiter, Duration::from_secs(60));
+    let (callers, served) = come(&limiter);
     until("a refusal", async || {
         (store.usage().refused > 0).then_some(())
     })
@@ -79,40 +80,95 @@ async fn of_all_who_come_at_one_instant_only_the_first_in_line_asks() {
     let looks = start.elapsed().as_secs();
     let are_few = (80..=80 + looks).contains(&asked);
     assert!(are_few, "{asked} scripts, {looks} of them looks");
-    callers.shutdown().await;
+    callers.iter().for_each(JoinHandle::abort);
 }
 
 #[tokio::test]
-async fn of_all_who_give_up_at_one_instant_at_most_the_first_is_charged_and_not_if_it_is_settled() {
+async fn of_those_who_give_up_only_the_first_in_line_may_be_charged_and_not_if_it_is_settled() {
     let server = Server::start().await;
     let plenty = TokenBucket::new(Quota::per_day(CALLERS as u64)).named("api");
-    let charged = charged_to_who_gave_up(&server, plenty.clone()).await;
-    assert!(charged <= 1, "{charged}");
+    let (charged, most) = charged_to_who_gave_up(&server, plenty.clone()).await;
+    assert!(charged <= most, "{charged} of {most}");
     charged_to_who_gave_up(&server, plenty.named("settled").settled()).await;
 }
 
-/// All give up while the first attempt is on its way: how much is charged, in the end.
-async fn charged_to_who_gave_up<A>(server: &Server, rule: A) -> u64
+/// They give up at random instants, most of them while the server hangs, and all who are left at
+/// one instant: how much is charged to them in the end, and how many were the first in line.
+async fn charged_to_who_gave_up<A>(server: &Server, rule: A) -> (u64, u64)
 where
     A: Scripted<State: Send, Snapshot: Send + Sync> + Send + Sync + 'static,
 {
     let store = store(server).await;
     let limiter = limiter(rule, &store).await;
-    server.stop_process();
-    let (callers, served) = come(&limiter, Duration::from_millis(200));
-    callers.join_all().await;
+    let (callers, served) = come(&limiter);
+    let (mut random, mut firsts) = (Rng::with_seed(7), 0);
+    let mut waiting = Vec::from_iter(0..CALLERS);
+    for round in 0..40 {
+        // It hangs in every other round, and in the last one.
+        match round % 2 {
+            0 => server.continue_process(),
+            _ => server.stop_process(),
+        }
+        for _ in 0..random.usize(1..8) {
+            sleep(Duration::from_micros(random.u64(0..1_000))).await;
+            waiting.retain(|number| !callers[*number].is_finished());
+            if waiting.is_empty() {
+                continue;
+            }
+            let at = random.usize(..waiting.len()) * random.usize(..2);
+            firsts += u64::from(at == 0);
+            callers[waiting.remove(at)].abort();
+        }
+    }
+    callers.iter().for_each(JoinHandle::abort);
     server.continue_process();
     until("its end", async || {
         (store.usage().in_flight == 0).then_some(())
     })
     .await;
-    assert!(served.lock().unwrap().is_empty());
-    let charged = async || CALLERS as u64 - limiter.peek("bob").await.unwrap().remaining();
+    let served = served.lock().unwrap().len() as u64;
+    let charged = async || CALLERS as u64 - limiter.peek("bob").await.unwrap().remaining() - served;
     if A::SETTLES {
         until("units that are freed", async || {
             (charged().await == 0).then_some(())
         })
         .await;
     }
-    charged().await
+    // Of those who are left, the first one.
+    (charged().await, firsts + 1)
+}
+
+#[tokio::test]
+async fn the_first_in_line_notices_within_a_second_that_there_is_room() {
+    let server = Server::start().await;
+    let (waits_at, changed_at) = (store(&server).await, store(&server).await);
+    let log = |units| SlidingLog::new(Quota::per_day(units)).named("api");
+    let limit = |units| log(units).settled();
+    let is_noticed = async |change: &str| {
+        let in_force = Reloadable::new(limit(2));
+        let limiter = RateLimiter::new(in_force.clone(), waits_at.clone());
+        let other = RateLimiter::new(limit(2), changed_at.clone());
+        other.check(change).await.unwrap();
+        let hold = other.hold(change, 1).await.unwrap().expect("it fits");
+        let changed = async {
+            sleep(Duration::from_millis(300)).await;
+            match change {
+                "reset" => other.reset(change).await.unwrap(),
+                "refund" => other.refund(change, 1).await.unwrap(),
+                "settle" => hold.settle(0).await.unwrap(),
+                _ => in_force.replace(limit(3)).unwrap(),
+            }
+            Instant::now()
+        };
+        let ready = async { (limiter.until_ready(change, 1).await, Instant::now()) };
+        let ((ready, noticed), changed) = tokio::join!(ready, changed);
+        let after = noticed.checked_duration_since(changed).expect("not before");
+        assert!(ready.unwrap().is_admitted());
+        assert!(
+            after <= Duration::from_secs(1) + LATE,
+            "{change}: {after:?}"
+        );
+    };
+    let [reset, refund, settle, raise] = ["reset", "refund", "settle", "raise"].map(is_noticed);
+    tokio::join!(reset, refund, settle, raise);
 }

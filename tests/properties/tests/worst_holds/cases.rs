@@ -340,7 +340,8 @@ impl Cases {
         }
     }
 
-    /// Every algorithm of the list with the numbers of these plans: the first one's bound.
+    /// Every algorithm of the list with the numbers of these plans, if they share a state: the first
+    /// one's bound.
     pub(crate) fn of_every_algorithm(&mut self, plans: &[Numbers], resets: bool, at_most: u64) {
         let numbers = plans[COUNTED];
         let times = (numbers.period, at_most);
@@ -353,14 +354,18 @@ impl Cases {
                     let _ = ($burst, $precision);
                     Settled::new($algorithm).held_at_most(micros(at_most))
                 };
+                let shape = |plan: &Numbers| $model($(plan.$number),*).shape();
                 let rules: Vec<_> = plans.iter().map(settled).collect();
+                let share = plans.iter().all(|plan| shape(plan) == shape(&numbers));
                 let bound = match ($name, plans.len()) {
                     // What another plan charges may open the window of a plan that holds all of it.
                     ("window from first request", 2..) => fixed_window(numbers.units, numbers.period),
                     _ => $model($(numbers.$number),*),
                 };
                 let most = bound.bound(LARGEST_COST.into()).most;
-                self.stays_within_in_turn($name, &rules, resets, times, most);
+                if share {
+                    self.stays_within_in_turn($name, &rules, resets, times, most);
+                }
             )+};
         }
         every_additive!(stays_within_its_bound, quota, burst, precision);

@@ -2,13 +2,18 @@
 //! free soon after it has died.
 
 use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use fred::prelude::Config;
 use proptest::prelude::*;
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::sleep};
 use tollgate::{
     EachOf, Hold, Quota, RateLimiter, StoreErrorKind,
     algorithm::{InFlight, SlidingLog, TokenBucket},
@@ -21,7 +26,7 @@ use tollgate_properties::{
     model::sliding_log,
     subject::Subject,
 };
-use tollgate_redis_tests::{Redis, Worker, connect};
+use tollgate_redis_tests::{Redis, Worker, connect, until};
 
 use super::holds_over_redis::is_the_pure_rules;
 
@@ -148,25 +153,81 @@ fn a_place_that_is_dropped_without_a_runtime_is_given_back_with_the_next_renewal
     assert!(after < TIME, "after {after:?}: it was not given back");
 }
 
+/// Requests that take a place for a moment, over and over: how many have one now, and how many had
+/// one at once at most, as the test counts them.
+#[derive(Debug, Default)]
+struct Newcomers {
+    may_come: AtomicBool,
+    running: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Newcomers {
+    async fn come(&self, limiter: &Limiter) {
+        loop {
+            if self.may_come.load(SeqCst)
+                && let Ok(Ok(hold)) = limiter.hold("ann", 1).await
+            {
+                let running = self.running.fetch_add(1, SeqCst) + 1;
+                self.most.fetch_max(running, SeqCst);
+                sleep(Duration::from_millis(20)).await;
+                self.running.fetch_sub(1, SeqCst);
+                drop(hold);
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// The stores give up what they have sent to a server that hangs, and send it anew; when the server
+/// goes on, it runs all of that, and late.
 #[test]
-fn a_server_that_hangs_costs_no_place_for_less_than_the_time_and_gives_them_back_after_more() {
+fn a_server_that_hangs_counts_each_place_once_and_frees_none_for_less_than_the_time() {
+    const HELD: Duration = Duration::from_secs(2);
     let redis = Redis::start();
-    let limiter = limiter(&redis, 3);
-    let holds = [(); 2].map(|()| hold(&redis, &limiter, "ann").unwrap());
-    for hangs in [TIME / 2, TIME * 4] {
+    let looker = limiter(&redis, 20);
+    let newcomers = Arc::new(Newcomers::default());
+    let holds: Vec<Hold> = [(); 2]
+        .iter()
+        .flat_map(|()| {
+            let store = RedisStore::builder(redis.client().clone()).prefix("t");
+            let store = store.deadline(Duration::from_millis(100)).build();
+            let rule = InFlight::new(20).held_at_most(HELD);
+            let limiter = Arc::new(RateLimiter::new(rule, store));
+            for _ in 0..8 {
+                let (newcomers, limiter) = (Arc::clone(&newcomers), Arc::clone(&limiter));
+                let come = async move { newcomers.come(&limiter).await };
+                redis.wait(async { drop(tokio::spawn(come)) });
+            }
+            let holds = iter::repeat_with(|| redis.wait(limiter.hold("ann", 1)).ok()?.ok());
+            holds.take(1_000).flatten().take(5).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(holds.len(), 10);
+    for hangs in [800, 1_500, 800, 1_500, 5_000].map(Duration::from_millis) {
+        newcomers.may_come.store(true, SeqCst);
+        redis.wait(until("all places", async || {
+            (newcomers.most.load(SeqCst) >= 10).then_some(())
+        }));
         redis.server().stop_process();
+        let since = Instant::now();
         thread::sleep(hangs);
         redis.server().continue_process();
-        // The places are kept, or taken again with the next renewal.
-        until_free(&redis, &limiter, "ann", 1);
-        thread::sleep(TIME * 3);
-        assert_eq!(free(&redis, &limiter, "ann"), 1, "after {hangs:?}");
+        let is_shorter = since.elapsed() < HELD * 7 / 8;
+        thread::sleep(HELD / 2);
+        newcomers.may_come.store(false, SeqCst);
+        let after = until_free(&redis, &looker, "ann", 10);
+        assert!(after < HELD, "after {hangs:?}: {after:?}");
+        stay_free(&redis, &looker, "ann", (10, HELD));
+        // After a longer time others may have taken places that were held.
+        let most = newcomers.most.swap(0, SeqCst);
+        assert!(most == 10 || !is_shorter, "after {hangs:?}: {most}");
     }
     redis.server().stop_process();
     drop(holds);
-    thread::sleep(TIME / 2);
+    thread::sleep(HELD / 4);
     redis.server().continue_process();
-    until_free(&redis, &limiter, "ann", 3);
+    until_free(&redis, &looker, "ann", 20);
 }
 
 #[test]
