@@ -28,10 +28,11 @@
 //! that. What was counted may be more than the new numbers allow: then nothing is admitted until
 //! enough of it is over.
 //!
-//! A debit, refund or settlement writes that time in the parts of a unit of the plan that makes it,
-//! up to 2^53 of them. That is centuries for most numbers, but may be less than a slow plan's time
-//! where units and period share few factors: of 30 days that are owed to 1 000 in 30 days, 10 are
-//! left after a plan of 10 007 a minute has debited one.
+//! One exception lets a plan admit more than alone. A debit, refund or settlement writes that time
+//! in the parts of a unit of the plan that makes it, up to 2^53 of them. That is centuries for most
+//! numbers, but may be less than a slow plan's time where units and period share few factors: of 30
+//! days that are owed to 1 000 in 30 days, 10 are left after a plan of 10 007 a minute has debited
+//! one.
 //!
 //! `tests/plans.rs` tests the rows of the table, and `tests/properties/tests/in_turn.rs` the
 //! bounds.

@@ -278,12 +278,12 @@ struct RenderedByHandler(Decision, Fields);
 
 impl RenderedByHandler {
     /// Whether it describes all policies of the other decision.
-    fn tells_of(&self, other: &Decision, dialect: Fields) -> bool {
-        let is_told = |policy: &PolicyDecision| {
+    fn names(&self, other: &Decision, dialect: Fields) -> bool {
+        let is_named = |policy: &PolicyDecision| {
             let mut told = self.0.policies().iter();
             told.any(|known| known.is_of_the_same_policy(policy))
         };
-        self.1 == dialect && other.policies().iter().all(is_told)
+        self.1 == dialect && other.policies().iter().all(is_named)
     }
 }
 
@@ -346,8 +346,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Htt
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
         let rendered = response.extensions().get::<RenderedByHandler>();
-        if rendered.is_some_and(|rendered| rendered.tells_of(decision, self.grpc.fields.dialect()))
-        {
+        if rendered.is_some_and(|rendered| rendered.names(decision, self.grpc.fields.dialect())) {
             return retry_after::lengthen(decision, response.headers_mut());
         }
         self.add_fields(decision, response.headers_mut());

@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, Ask, Change, Verdict},
 };
 
-use super::{LocalUsage, deferred_drop::DeferredDrops, policies::Policies};
+use super::{LocalUsage, deferred_drop::DeferredDrops, policies::PolicyTables};
 
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
@@ -50,7 +50,7 @@ pub trait Tables {
 }
 
 impl<A: KeyLimit, K> LocalBuckets<K> for A {
-    type Tables = Policies<K, A::State>;
+    type Tables = PolicyTables<K, A::State>;
 
     // Inlined always, as is what it calls: see `Table::decide_known`.
     #[inline(always)]

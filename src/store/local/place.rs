@@ -14,7 +14,7 @@ use super::{
 
 /// The state of a key, under its locks. The locks come first, so that they are released before
 /// anything is dropped.
-pub(super) enum Place<'a, K, S> {
+pub(super) enum LockedState<'a, K, S> {
     /// That of the key's entry. A sweep may be due afterwards.
     Entry {
         state: MappedMutexGuard<'a, S>,
@@ -48,20 +48,20 @@ pub(super) enum Place<'a, K, S> {
 pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
     shard: MutexGuard<'a, Shard<K, S>>,
     (hash, key): (u64, &Q),
-) -> Result<Place<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
+) -> Result<LockedState<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
     let mut sweep_is_due = false;
     let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
         let found = entries.find_mut(hash, is(key));
         sweep_is_due = found.is_some() && sweep.is_due();
         found
     })?;
-    Ok(Place::Entry {
+    Ok(LockedState::Entry {
         state,
         sweep_is_due,
     })
 }
 
-impl<K: Key, S> Place<'_, K, S> {
+impl<K: Key, S> LockedState<'_, K, S> {
     #[inline]
     pub(super) fn state(&mut self) -> &mut S {
         match self {

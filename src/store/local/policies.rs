@@ -26,7 +26,7 @@ const BASE: usize = 16;
 ///
 /// All that threads agree on is the standard library's `OnceLock`: there is no order of our own for
 /// a model checker to explore.
-pub struct Policies<K, S> {
+pub struct PolicyTables<K, S> {
     first: OnceLock<Node<K, S>>,
     count: AtomicUsize,
     max_keys: usize,
@@ -39,7 +39,7 @@ struct Node<K, S> {
     next: [OnceLock<Box<Self>>; BASE],
 }
 
-impl<K, S> Tables for Policies<K, S> {
+impl<K, S> Tables for PolicyTables<K, S> {
     /// No tables yet, each of which will be for so many keys.
     fn new(max_keys: usize) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<K, S> Tables for Policies<K, S> {
     }
 }
 
-impl<K, S> Policies<K, S> {
+impl<K, S> PolicyTables<K, S> {
     /// The table of a policy, which is made if there is none. Threads that look for one at once are
     /// given the same.
     #[inline]
@@ -105,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    fn policies() -> Policies<(), ()> {
-        Policies::new(1)
+    fn policies() -> PolicyTables<(), ()> {
+        PolicyTables::new(1)
     }
 
     /// As good as random.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// How many steps it takes to find a policy.
-    fn steps(policies: &Policies<(), ()>, policy: PolicyId) -> usize {
+    fn steps(policies: &PolicyTables<(), ()>, policy: PolicyId) -> usize {
         let mut node = policies.first.get().expect("the first");
         let (mut digits, mut steps) = (policy.as_u64(), 0);
         while node.policy != policy {

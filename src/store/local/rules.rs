@@ -18,12 +18,12 @@ use super::{
     LocalBuckets,
     deferred_drop::DeferredDrops,
     overflow::Now,
-    policies::Policies,
-    several::{DecidesTogether, Member, decide},
+    policies::PolicyTables,
+    several::{DecidesTogether, KeyedLimit, decide},
 };
 
 impl LocalBuckets<RuleKey> for RuleLimits {
-    type Tables = Policies<KeyValue, AnyState>;
+    type Tables = PolicyTables<KeyValue, AnyState>;
 
     // Inlined always: see `Table::decide_known`.
     #[inline(always)]
@@ -67,7 +67,7 @@ impl LocalBuckets<RuleKey> for RuleLimits {
 
 /// Decides by all limits of a key together.
 fn decide_several(
-    tables: &Policies<KeyValue, AnyState>,
+    tables: &PolicyTables<KeyValue, AnyState>,
     key: &RuleKey,
     ask: Ask,
     now: Now<'_>,
@@ -78,7 +78,7 @@ fn decide_several(
             let rule = limits.limit(*limit);
             (
                 *limit,
-                Member::new(rule, tables.table(rule.table_id()), key),
+                KeyedLimit::new(rule, tables.table(rule.table_id()), key),
             )
         })
         .collect();

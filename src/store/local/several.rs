@@ -15,22 +15,22 @@ use crate::{
 
 use super::{
     LocalBuckets, LocalUsage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
-    place::Place, policies::Policies, table::Table,
+    place::LockedState, policies::PolicyTables, table::Table,
 };
 
 /// One of several limits that decide together, and its key.
-pub(super) struct Member<'a, A: KeyLimit, K: Key> {
+pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
     key: &'a K,
-    place: Option<Place<'a, K, A::State>>,
+    place: Option<LockedState<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
     /// What was decided.
     pub(super) snapshot: Option<A::Snapshot>,
 }
 
-/// A [`Member`], whatever its limit and key are.
+/// A [`KeyedLimit`], whatever its limit and key are.
 pub(super) trait DecidesTogether {
     fn lock(&mut self, cost: u32, now: Now<'_>);
 
@@ -84,7 +84,7 @@ impl Drop for Locked<'_, '_> {
     }
 }
 
-impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
+impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
     pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a K) -> Self {
         Self {
             limit,
@@ -98,7 +98,7 @@ impl<'a, A: KeyLimit, K: Key> Member<'a, A, K> {
     }
 }
 
-impl<A: KeyLimit, K: Key> DecidesTogether for Member<'_, A, K> {
+impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
         self.place = Some(table.place_of(limit, self.key, (Some(cost), now), drops));
@@ -137,7 +137,7 @@ macro_rules! each_of {
         impl<$($Algorithm: KeyLimit, $Key: Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
             for EachOf<($($Algorithm,)+)>
         {
-            type Tables = ($(Policies<$Key, $Algorithm::State>,)+);
+            type Tables = ($(PolicyTables<$Key, $Algorithm::State>,)+);
 
             fn decide_in<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(
                 &self,
@@ -150,7 +150,7 @@ macro_rules! each_of {
                 let mut members = ($(
                     keys.$place.as_ref().map(|key| {
                         let limit = &limits.$place;
-                        Member::new(limit, tables.$place.table(limit.policy_id()), key)
+                        KeyedLimit::new(limit, tables.$place.table(limit.policy_id()), key)
                     }),
                 )+);
                 let admitted = {
@@ -184,9 +184,9 @@ macro_rules! each_of {
             }
         }
 
-        impl<$($Algorithm, $Key),+> Tables for ($(Policies<$Key, $Algorithm>,)+) {
+        impl<$($Algorithm, $Key),+> Tables for ($(PolicyTables<$Key, $Algorithm>,)+) {
             fn new(max_keys: usize) -> Self {
-                ($(Policies::<$Key, $Algorithm>::new(max_keys),)+)
+                ($(PolicyTables::<$Key, $Algorithm>::new(max_keys),)+)
             }
 
             fn add_to(&self, usage: &mut LocalUsage) {

@@ -14,7 +14,7 @@ use crate::{
 use super::{
     deferred_drop::DeferredDrops,
     overflow::{Now, Overflow},
-    place::{Place, entry, is},
+    place::{LockedState, entry, is},
     shards::{Shard, Shards},
 };
 
@@ -230,7 +230,7 @@ impl<K: Key, S> Table<K, S> {
 }
 
 impl<K: Key, S> Table<K, S> {
-    /// Locks the state that a key is judged by. Afterwards [`leave`](Place::leave) is to be called.
+    /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be called.
     ///
     /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
     /// entry. Without one the state is changed, whatever it is.
@@ -240,7 +240,7 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
-    ) -> Place<'a, K, S> {
+    ) -> LockedState<'a, K, S> {
         let hash = self.shards.hash(key);
         entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
             self.place_of_unknown((shard, hash, now()), limit, key, (cost, now), drops)
@@ -254,20 +254,20 @@ impl<K: Key, S> Table<K, S> {
         key: &Q,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
-    ) -> Place<'a, K, S> {
+    ) -> LockedState<'a, K, S> {
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
-                return Place::Shared { bucket, shard };
+                return LockedState::Shared { bucket, shard };
             }
             let state = fresh_state(limit);
             if cost == 0 || !limit.judge(&state, cost, at) {
-                return Place::Fresh { shard, state };
+                return LockedState::Fresh { shard, state };
             }
             drops.keep(None, Some(state));
         }
         let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
-            return Place::Shared {
+            return LockedState::Shared {
                 bucket: self.overflow.lock_to_decide(|| fresh_state(limit)),
                 shard,
             };
@@ -288,7 +288,7 @@ impl<K: Key, S> Table<K, S> {
         shard.entries.make_room(|key| self.shards.hash(key));
         let owed = self.overflow.initial_state(limit, now, drops);
         let state = owed.unwrap_or_else(|| fresh_state(limit));
-        Place::New {
+        LockedState::New {
             shard,
             reservation,
             hash,

@@ -23,7 +23,7 @@ pub(crate) struct KeyQuery {
     pub(super) keys: Vec<Bytes>,
     /// The numbers of the algorithm, then how each member holds.
     pub(super) parameters: Vec<u64>,
-    pub(super) place: Place,
+    pub(super) place: InFlightCount,
 }
 
 impl Shared {
@@ -40,7 +40,7 @@ impl Shared {
         KeyQuery {
             keys: self.keys(policy, &scripts, key),
             parameters,
-            place: Place::LOOK,
+            place: InFlightCount::LOOK,
             scripts,
         }
     }
@@ -121,13 +121,13 @@ pub(super) enum Units<'a> {
 
 /// What this process says of its requests in flight: see `in_flight.lua`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct InFlightCount {
     pub(super) process: f64,
     pub(super) number: f64,
     pub(super) running: f64,
 }
 
-impl Place {
+impl InFlightCount {
     /// That of a call which changes nothing.
     pub(super) const LOOK: Self = Self {
         process: 0.0,

@@ -27,7 +27,7 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{KeyQuery, Place, Units, has_a_place},
+    arguments::{InFlightCount, KeyQuery, Units, has_a_place},
     failure, lock,
     run::{LATE_TIMEOUT, Wait},
     script::Op,
@@ -73,8 +73,8 @@ impl InFlightPlaces {
         self.changes.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn place(&self, number: u64, running: f64) -> Place {
-        Place {
+    fn place(&self, number: u64, running: f64) -> InFlightCount {
+        InFlightCount {
             process: self.process,
             number: number as f64,
             running,
@@ -109,14 +109,14 @@ impl Shared {
     }
 
     /// What is said of a change now.
-    pub(super) fn next_place(&self) -> Place {
+    pub(super) fn next_place(&self) -> InFlightCount {
         self.in_flight.place(self.in_flight.next(), -1.0)
     }
 
     /// Counts a request that is asked for; what is said of it.
-    pub(super) fn begin(&self, query: &KeyQuery) -> Place {
+    pub(super) fn begin(&self, query: &KeyQuery) -> InFlightCount {
         if !query.scripts.has(|member| member.in_flight) {
-            return Place::LOOK;
+            return InFlightCount::LOOK;
         }
         let mut buckets = self.in_flight();
         // Under the lock: a renewal that does not count this request has an earlier number.
@@ -143,7 +143,7 @@ impl Shared {
     pub(super) fn has_begun<L: Limit>(
         self: &Arc<Self>,
         key: &Bytes,
-        place: Place,
+        place: InFlightCount,
         decided: &Decided<L>,
     ) {
         if place.process == 0.0 {

@@ -61,9 +61,9 @@ impl Subject {
         self.queries.iter().any(|query| query.scripts.has(is_so))
     }
 
-    /// Whether a reply tells all of a state, and nothing else: then what refuses a cost refuses a
+    /// Whether a reply says all of a state, and nothing else: then what refuses a cost refuses a
     /// larger one, and its wait can be told.
-    pub(super) fn tells_all(&self) -> bool {
+    pub(super) fn says_all(&self) -> bool {
         let mut members = (self.queries.iter()).flat_map(|it| it.scripts.script.members());
         matches!((members.next(), members.next()), (Some(only), None) if !only.has_list())
     }
@@ -107,11 +107,11 @@ struct OnTheWay {
     calls: usize,
     /// When the last one was sent.
     sent_at: Option<Instant>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<Unsent>,
 }
 
 /// A decision that waits for its call.
-struct Waiting {
+struct Unsent {
     cost: u32,
     asked_at: Instant,
     /// Where its caller waits.
@@ -121,8 +121,8 @@ struct Waiting {
 
 impl OnTheWay {
     /// Those for the next call. Whoever has gone away or is too late is not charged.
-    fn next_call(&mut self, deadline: Duration) -> Vec<Waiting> {
-        let waits = |it: &Waiting| !it.answer.is_closed() && it.asked_at.elapsed() < deadline;
+    fn next_call(&mut self, deadline: Duration) -> Vec<Unsent> {
+        let waits = |it: &Unsent| !it.answer.is_closed() && it.asked_at.elapsed() < deadline;
         self.waiting.retain(waits);
         let count = self.waiting.len().min(MAX_DECISIONS);
         self.waiting.drain(..count).collect()
@@ -176,7 +176,7 @@ impl Shared {
             if calls.calls == 0 || calls.sent_at.is_none_or(is_late) {
                 return Ok(Call::begin(self, subject, calls));
             }
-            calls.waiting.push(Waiting {
+            calls.waiting.push(Unsent {
                 cost,
                 asked_at,
                 runtime: Handle::current(),
@@ -239,7 +239,7 @@ impl Call {
         }
     }
 
-    async fn decide(self, decisions: Vec<Waiting>) {
+    async fn decide(self, decisions: Vec<Unsent>) {
         let replies = self.replies(&decisions).await;
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {
@@ -250,7 +250,7 @@ impl Call {
         }
     }
 
-    async fn replies(&self, decisions: &[Waiting]) -> Result<Vec<Bytes>, StoreError> {
+    async fn replies(&self, decisions: &[Unsent]) -> Result<Vec<Bytes>, StoreError> {
         let last = decisions.iter().map(|it| it.asked_at).max();
         let deadline = last.unwrap_or_else(Instant::now) + self.shared.deadline();
         if let [only] = decisions {

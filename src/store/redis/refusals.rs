@@ -102,8 +102,8 @@ impl Shared {
     pub(super) fn asks(&self, subject: &Subject) -> Option<Asked> {
         let refusals = self.refusals.as_ref()?;
         // What is held beside a list, and what a limit in shadow would say, is not told later.
-        let is_untold = |member: &Member| member.in_shadow || member.settled && member.has_list();
-        (!subject.has(is_untold)).then(|| self.asked(refusals, subject))
+        let is_unsaid = |member: &Member| member.in_shadow || member.settled && member.has_list();
+        (!subject.has(is_unsaid)).then(|| self.asked(refusals, subject))
     }
 
     /// The reply to a refused request, if this cost would still be refused, and how many
@@ -132,9 +132,9 @@ impl Shared {
             known.remove(subject);
             return None;
         }
-        let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.tells_all();
+        let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.says_all();
         let since = asked.at.saturating_sub(refusal.answered_at);
-        // If it counts beyond its turn, it tells how long it still counts.
+        // If it counts beyond its turn, it says how long it still counts.
         let since = since.min(fits_after.saturating_sub(counts_for - age));
         is_as_large.then(|| (refusal.reply.clone(), since))
     }

@@ -87,8 +87,8 @@ impl Replies {
             (charged || kind == NOT_CHARGED).then_some(())?;
             fitting = numbers.next()?;
             for member in limits.iter().flat_map(|limit| limit.members()) {
-                let tells = kind != CHARGED_AND_MORE;
-                extra.push(numbers.read(if tells { member.extra.len() } else { 0 })?);
+                let has_extra = kind != CHARGED_AND_MORE;
+                extra.push(numbers.read(if has_extra { member.extra.len() } else { 0 })?);
             }
             for _ in limits {
                 of_limits.push((numbers.next()?, numbers.next()?));

@@ -340,8 +340,8 @@ impl Cases {
         }
     }
 
-    /// Every algorithm of the list with the numbers of these plans, if they share a state: the first
-    /// one's bound.
+    /// Every algorithm of the list with the numbers of these plans, if they share a state: the
+    /// first one's bound.
     pub(crate) fn of_every_algorithm(&mut self, plans: &[Numbers], resets: bool, at_most: u64) {
         let numbers = plans[COUNTED];
         let times = (numbers.period, at_most);
