@@ -52,32 +52,12 @@ impl Header {
     ///
     /// # Panics
     ///
-    /// Where [`try_new`](Self::try_new) fails, with its error as the message.
+    /// The name is not one that HTTP allows.
     #[track_caller]
     pub fn new(name: impl AsRef<str>) -> Self {
-        Self::try_new(name).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Charges a request to the value of this field.
-    ///
-    /// # Errors
-    ///
-    /// The name is not one that HTTP allows.
-    ///
-    /// # Example: a name with a space
-    ///
-    /// ```
-    /// use tollgate::key::Header;
-    ///
-    /// assert!(Header::try_new(http::header::AUTHORIZATION).is_ok());
-    /// let error = Header::try_new("api key").unwrap_err();
-    /// assert_eq!(error.to_string(), r#""api key" is not a header name"#);
-    /// ```
-    pub fn try_new(name: impl AsRef<str>) -> Result<Self, ConfigError> {
-        Ok(Self {
-            name: parse_name(name.as_ref())?,
-            on_missing: OnMissing::Reject,
-        })
+        let name = parse_name(name.as_ref()).unwrap_or_else(|error| panic!("{error}"));
+        let on_missing = OnMissing::Reject;
+        Self { name, on_missing }
     }
 
     /// Lets a request without the field pass: no limit applies to it.

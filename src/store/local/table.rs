@@ -230,7 +230,8 @@ impl<K: Key, S> Table<K, S> {
 }
 
 impl<K: Key, S> Table<K, S> {
-    /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be called.
+    /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be
+    /// called.
     ///
     /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
     /// entry. Without one the state is changed, whatever it is.

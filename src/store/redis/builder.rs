@@ -137,8 +137,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// A [remembered](Self::remember_refusals) refusal counts for this long at least, also beyond its
-    /// turn; zero by default.
+    /// A [remembered](Self::remember_refusals) refusal counts for this long at least, also beyond
+    /// its turn; zero by default.
     ///
     /// Each process asks Redis about a key that is flooded once for each turn. With this it asks
     /// once in this time, however short the turns are. A caller who comes at its turn is refused
