@@ -108,10 +108,8 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 turn.is_over = true;
                 has_waited = true;
             }
-            if let Some(charge) = Decision::charge((&self.store, limit, key), cost, admission) {
-                // If it fails, what is held is charged when the hold ends.
-                let _ = charge.wait().await;
-            }
+            // Not waited for: whoever gives up meanwhile would be charged, and not told.
+            drop(Decision::charge((&self.store, limit, key), cost, admission));
         }
         let waited = has_waited.then(|| since.elapsed());
         let answered = verdict.as_ref().map(Some);
