@@ -93,6 +93,10 @@ macro_rules! each_of {
             const SETTLES: bool = false $(|| $Algorithm::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $Algorithm::IN_FLIGHT)+;
 
+            fn unheld(&self) -> Self {
+                Self(($(self.0.$place.unheld(),)+))
+            }
+
             fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
                 $(self.0.$place.each_policy(output);)+
             }

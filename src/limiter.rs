@@ -111,9 +111,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Admits the cost and charges it, or refuses it and charges nothing.
     ///
     /// A cost of 0 is admitted and charges nothing. Where units are
-    /// [settled](crate::algorithm::Settled), all of the cost is charged before this answers; over
-    /// Redis by a second script. With [`InFlight`](crate::algorithm::InFlight) it does not compile:
-    /// nothing could give the place back. [`hold`](Self::hold) can.
+    /// [settled](crate::algorithm::Settled), all of the cost is charged at once. With
+    /// [`InFlight`](crate::algorithm::InFlight) it does not compile: nothing could give the place
+    /// back. [`hold`](Self::hold) can.
     ///
     /// # Errors
     ///

@@ -34,6 +34,13 @@ pub trait Limit: Clone + Send + Sync + 'static {
     #[doc(hidden)]
     const IN_FLIGHT: bool = false;
 
+    /// The same limit, which holds nothing but charges at once.
+    #[doc(hidden)]
+    #[must_use]
+    fn unheld(&self) -> Self {
+        self.clone()
+    }
+
     /// Calls `output` with each policy.
     fn each_policy(&self, output: &mut dyn FnMut(&Policy));
 

@@ -169,6 +169,13 @@ impl<A: Additive> Limit for Settled<A> {
 
     const SETTLES: bool = true;
 
+    fn unheld(&self) -> Self {
+        Self {
+            held_at_most_micros: 0,
+            ..self.clone()
+        }
+    }
+
     fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
         output(self.rule.policy());
     }
@@ -201,8 +208,10 @@ impl<A: Additive> KeyLimit for Settled<A> {
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.spend_what_ended(state, state.time(now));
         let admitted = self.judge(state, cost, now);
-        if admitted && cost > 0 {
-            self.hold(state, cost, now);
+        match self.held_at_most_micros {
+            _ if !admitted || cost == 0 => {}
+            0 => self.debit(state, cost.into(), now),
+            _ => self.hold(state, cost, now),
         }
         (admitted, self.snapshot(state, cost, admitted, now))
     }

@@ -85,6 +85,13 @@ impl<A: KeyLimit> Limit for Shadow<A> {
     const SETTLES: bool = A::SETTLES;
     const IN_FLIGHT: bool = A::IN_FLIGHT;
 
+    fn unheld(&self) -> Self {
+        Self {
+            limit: self.limit.unheld(),
+            in_shadow: self.in_shadow,
+        }
+    }
+
     fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
         self.limit.each_policy(output);
     }

@@ -18,6 +18,10 @@ macro_rules! tuple {
             const SETTLES: bool = false $(|| $member::SETTLES)+;
             const IN_FLIGHT: bool = false $(|| $member::IN_FLIGHT)+;
 
+            fn unheld(&self) -> Self {
+                ($(self.$index.unheld()),+)
+            }
+
             fn each_policy(&self, output: &mut dyn FnMut(&Policy)) {
                 $(self.$index.each_policy(output);)+
             }

@@ -17,7 +17,7 @@ use crate::{
     error::StoreError,
     key::Key,
     observe::Observe,
-    store::{ANSWERS_AT_ONCE, Answer, AsKey, Ask, ImmediateStore, Store, Verdict, Written},
+    store::{ANSWERS_AT_ONCE, Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
 use super::{
@@ -48,7 +48,7 @@ pin_project! {
         request: Request<<C::Limit as Limit>::Snapshot>,
         brings: PhantomData<T>,
         #[pin]
-        state: State<Awaited<S::Deciding, S::Writing, VerdictOf<C>>, C::Choice>,
+        state: State<Awaited<S::Deciding, S::Writing>, C::Choice>,
     }
 }
 
@@ -64,11 +64,9 @@ pin_project! {
 pin_project! {
     /// The answer that the store does not have yet.
     #[project = AwaitedProjection]
-    enum Awaited<Deciding, Writing, Verdict> {
+    enum Awaited<Deciding, Writing> {
         Verdict { #[pin] verdict: Deciding },
         Write { #[pin] written: Writing },
-        // What this verdict has held is being charged.
-        Charge { #[pin] written: Writing, verdict: Option<Box<Verdict>> },
     }
 }
 
@@ -132,19 +130,6 @@ where
             Poll::Ready(Ok(output)) => output,
             _ => panic!("{ANSWERS_AT_ONCE}"),
         }
-    }
-
-    /// Charges what is held, unless the caller settles it.
-    #[inline]
-    fn charge(
-        (limiter, limit, key): At<'_, C, S, Q, W>,
-        request: &RequestOf<C>,
-        verdict: &VerdictOf<C>,
-    ) -> Option<Answer<Written, S::Writing>> {
-        let Request::Decide(Ask::Charge(cost)) = *request else {
-            return None;
-        };
-        T::charge((&limiter.store, limit, key), cost, verdict)
     }
 
     /// Tells the caller and the observer.
@@ -222,12 +207,11 @@ where
             let at = (limiter, limit, key);
             let is_timed = request.observed_cost().is_some() && limiter.observer.times_store();
             let started = is_timed.then(Instant::now);
+            let unheld = (C::Limit::SETTLES && !T::SETTLES).then(|| limit.unheld());
+            let asked = unheld.as_ref().unwrap_or(limit);
             let answer = match *request {
-                Request::Decide(ask) => match limiter.store.decide(limit, key, ask) {
+                Request::Decide(ask) => match limiter.store.decide(asked, key, ask) {
                     Answer::Now(decided) => {
-                        if let Ok(verdict) = &decided {
-                            drop(Self::charge(at, request, verdict));
-                        }
                         let answered = decided.map(Some);
                         return Poll::Ready(Self::answer(at, request, started, answered));
                     }
@@ -247,40 +231,22 @@ where
                 started,
             });
         }
-        loop {
-            let StateProjection::Asked {
-                mut answer,
-                choice,
-                started,
-            } = this.state.as_mut().project()
-            else {
-                panic!("{POLLED_AGAIN}");
-            };
-            let at = (limiter, limiter.algorithm.limit(choice), key);
-            let answered = match answer.as_mut().project() {
-                AwaitedProjection::Verdict { verdict } => match ready!(verdict.poll(cx)) {
-                    Ok(verdict) => {
-                        // Not told before it is written: a debit that comes next is the next.
-                        if let Some(Answer::Later(written)) = Self::charge(at, request, &verdict) {
-                            let verdict = Some(Box::new(verdict));
-                            answer.set(Awaited::Charge { written, verdict });
-                            continue;
-                        }
-                        Ok(Some(verdict))
-                    }
-                    Err(error) => Err(error),
-                },
-                AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
-                AwaitedProjection::Charge { written, verdict } => {
-                    // If it fails, what is held is charged when the hold ends.
-                    let _ = ready!(written.poll(cx));
-                    Ok(verdict.take().map(|verdict| *verdict))
-                }
-            };
-            let output = Self::answer(at, request, *started, answered);
-            this.state.set(State::Done);
-            return Poll::Ready(output);
-        }
+        let StateProjection::Asked {
+            answer,
+            choice,
+            started,
+        } = this.state.as_mut().project()
+        else {
+            panic!("{POLLED_AGAIN}");
+        };
+        let answered = match answer.project() {
+            AwaitedProjection::Verdict { verdict } => ready!(verdict.poll(cx)).map(Some),
+            AwaitedProjection::Write { written } => ready!(written.poll(cx)).map(|()| None),
+        };
+        let at = (limiter, limiter.algorithm.limit(choice), key);
+        let output = Self::answer(at, request, *started, answered);
+        this.state.set(State::Done);
+        Poll::Ready(output)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     decision::Decision,
     hold::{EndsWhen, Hold},
     key::Key,
-    store::{Answer, AsKey, Ask, Change, Store, Verdict, Written},
+    store::{AsKey, Ask, Change, Store, Verdict},
 };
 
 /// What the store is asked, of whose snapshots these are.
@@ -26,15 +26,8 @@ impl<Snapshot> Request<Snapshot> {
 
 /// What a [`Call`](super::Call) brings: a [`Decision`], a [`Hold`] or a refusal, or only its end.
 pub trait Output<L: Limit, K: Key>: Sized {
-    /// Charges what the store holds, unless the caller settles it.
-    #[inline]
-    fn charge<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        _at: (&S, &L, &Q),
-        _cost: u32,
-        _verdict: &Verdict<L::Snapshot>,
-    ) -> Option<Answer<Written, S::Writing>> {
-        None
-    }
+    /// Whether it settles what is held. If not, nothing is held, and the cost charged at once.
+    const SETTLES: bool = false;
 
     /// Makes that of what was decided about the cost; nothing is decided by a write.
     fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
@@ -44,23 +37,22 @@ pub trait Output<L: Limit, K: Key>: Sized {
     ) -> Self;
 }
 
+/// Charges a held cost.
+pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
+    (store, limit, key): (&S, &L, &Q),
+    verdict: &Verdict<L::Snapshot>,
+    cost: u32,
+) {
+    if L::SETTLES && verdict.admitted && cost > 0 {
+        let (held, spent) = (cost, cost);
+        let settled = Change::End(&verdict.snapshot, Ending::Settled { held, spent });
+        drop(store.change(limit, key, settled));
+    }
+}
+
 const DECIDED: &str = "it asks for a decision";
 
 impl<L: Limit, K: Key> Output<L, K> for Decision {
-    #[inline]
-    fn charge<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-        (store, limit, key): (&S, &L, &Q),
-        cost: u32,
-        verdict: &Verdict<L::Snapshot>,
-    ) -> Option<Answer<Written, S::Writing>> {
-        let is_held = L::SETTLES && verdict.admitted && cost > 0;
-        is_held.then(|| {
-            let (held, spent) = (cost, cost);
-            let settled = Change::End(&verdict.snapshot, Ending::Settled { held, spent });
-            store.change(limit, key, settled)
-        })
-    }
-
     // Inlined always, as `Call::poll` is: a program that checks in two places would call it, and a
     // check of a string takes 0.75 of governor's time then, and 0.70 otherwise (bench `decision`).
     #[inline(always)]
@@ -74,6 +66,8 @@ impl<L: Limit, K: Key> Output<L, K> for Decision {
 }
 
 impl<L: Limit, K: Key> Output<L, K> for Result<Hold, Box<Decision>> {
+    const SETTLES: bool = true;
+
     fn of_verdict<S: Store<L, K>, Q: AsKey<K> + ?Sized>(
         (store, limit, key): (&S, &L, &Q),
         cost: u32,

@@ -14,7 +14,9 @@ use crate::{
     store::{AsKey, Ask, Change, Decided, Store, Verdict},
 };
 
-use super::{RateLimiter, gives_back_what_it_takes, output::Output, waiting_lines::Waiter};
+use super::{
+    RateLimiter, gives_back_what_it_takes, output::charge_what_is_held, waiting_lines::Waiter,
+};
 
 /// How long until the next attempt where nobody knows when there is room.
 const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
@@ -108,8 +110,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 turn.is_over = true;
                 has_waited = true;
             }
-            // Not waited for: whoever gives up meanwhile would be charged, and not told.
-            drop(Decision::charge((&self.store, limit, key), cost, admission));
+            charge_what_is_held((&self.store, limit, key), admission, cost);
         }
         let waited = has_waited.then(|| since.elapsed());
         let answered = verdict.as_ref().map(Some);

@@ -23,6 +23,8 @@ pub(crate) struct KeyQuery {
     pub(super) keys: Vec<Bytes>,
     /// The numbers of the algorithm, then how each member holds.
     pub(super) parameters: Vec<u64>,
+    /// Whether any member holds its cost, and does not charge it at once.
+    pub(super) holds: bool,
     pub(super) place: InFlightCount,
 }
 
@@ -36,8 +38,13 @@ impl Shared {
         let scripts = self.script_cache.scripts::<A>();
         let mut parameters = Vec::with_capacity(8);
         limit.parameters(&mut |number| parameters.push(number));
+        let own = parameters.len();
         limit.holding(&mut |number| parameters.push(number));
         KeyQuery {
+            holds: parameters[own..]
+                .iter()
+                .step_by(2)
+                .any(|&at_most| at_most > 0),
             keys: self.keys(policy, &scripts, key),
             parameters,
             place: InFlightCount::LOOK,

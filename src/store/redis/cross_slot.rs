@@ -13,19 +13,18 @@ use super::{
     query::Query,
     reply::{self, Replies},
     script::Op,
-    scripts::Scripts,
 };
 
 /// How many rounds there are in which keys in different slots are charged.
 const ROUNDS: usize = 3;
 
-/// The round in which a limit with this script is charged: that of its last member. The first
-/// charges are the easiest to take back if a later key refuses.
-fn round_of(scripts: &Scripts) -> usize {
+/// The round in which a limit is charged: that of its last member. The first charges are the easiest
+/// to take back if a later key refuses.
+fn round_of(KeyQuery { scripts, holds, .. }: &KeyQuery) -> usize {
     if scripts.has(|member| member.charged_last) {
         // It cannot be taken back without harm.
         2
-    } else if scripts.has(|member| !member.settled && !member.in_flight) {
+    } else if scripts.has(|member| !(member.settled && *holds) && !member.in_flight) {
         // It can be taken back only if nobody else was charged meanwhile.
         1
     } else {
@@ -87,7 +86,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let mut charged: Vec<_> = self.all.iter().map(|_| None).collect();
         let mut failed = None;
         for round in 0..ROUNDS {
-            let in_round = |at: &usize| round_of(&self.all[*at].scripts) == round;
+            let in_round = |at: &usize| round_of(&self.all[*at]) == round;
             let in_round: Vec<_> = (0..self.all.len()).filter(in_round).collect();
             if in_round.is_empty() {
                 continue;
@@ -136,7 +135,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             admissions.into_iter().nth(at)
         });
         let admission = admission.unwrap_or_default();
-        let arguments = if query.scripts.has(|member| member.settled) {
+        let arguments = if query.holds {
             // Nothing was spent of what is held. Members that are not settled stay charged.
             let units = Units::Settled {
                 admission: &admission,

@@ -104,6 +104,11 @@ async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
         SlidingLog::new(quota),
     );
     is_given_back_whole("a triple", &cluster, &store, triple).await;
+    // A check holds nothing: it charges.
+    let bucket = TokenBucket::new(quota).named("b").settled();
+    is_given_back_whole("a settled bucket", &cluster, &store, bucket).await;
+    let log = SlidingLog::new(quota).named("l").settled();
+    is_given_back_whole("a settled log", &cluster, &store, log).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -145,15 +150,14 @@ where
     let alone = RateLimiter::new(rule.clone(), store.clone());
     let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     let before = alone.peek(&0_u32).await.unwrap();
-    let asked = tokio::spawn(async move { both.check(&keys).await });
+    let asked = tokio::spawn(async move { both.hold(&keys, 1).await });
     let mut looks = 0;
     while !asked.is_finished() {
         assert_eq!(alone.peek(&0_u32).await.unwrap(), before, "look {looks}");
         looks += 1;
     }
     assert!(looks > 10, "the other key was too fast: {looks} looks");
-    let refused = asked.await.unwrap().unwrap();
-    assert!(!refused.is_admitted(), "{refused:?}");
+    assert!(asked.await.unwrap().unwrap().is_err());
     assert_eq!(alone.peek(&0_u32).await.unwrap(), before);
 }
 
@@ -183,7 +187,7 @@ async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_their
     let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
     let alone = RateLimiter::new(rule.clone(), store.clone());
     let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
-    let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
+    let asked = tokio::spawn(async move { both.hold(&keys, 20).await });
     until("a hold", async || {
         (alone.peek(&0_u32).await.ok()?.remaining() == 80).then_some(())
     })
@@ -196,8 +200,7 @@ async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_their
     second.settle(5).await.unwrap();
     assert!(!asked.is_finished(), "the other key was too fast");
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 35);
-    let refused = asked.await.unwrap().unwrap();
-    assert!(!refused.is_admitted(), "{refused:?}");
+    assert!(asked.await.unwrap().unwrap().is_err());
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
     third.settle(40).await.unwrap();
     assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
@@ -249,7 +252,7 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     };
     // All scripts are known on all nodes.
     let keys = EachOf((Some(held_key), Some(charged_key), Some(last_key)));
-    assert!(all.check(&keys).await.unwrap().is_admitted());
+    assert!(all.hold(&keys, 1).await.unwrap().is_ok());
     last.reset(&last_key).await.unwrap();
     let left = [
         held.peek(&held_key).await.unwrap().remaining(),
@@ -259,7 +262,7 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     let begun = Instant::now();
     let at = async |share: f64| sleep_until(begun + deadline.mul_f64(share)).await;
     cluster.nodes()[node_of_held].stop_process();
-    let asked = tokio::spawn(async move { all.check(&keys).await });
+    let asked = tokio::spawn(async move { all.hold(&keys, 1).await });
     at(0.3).await;
     // The node has answered a peek, and hangs when its key is to be charged.
     cluster.nodes()[node_of_charged].stop_process();
