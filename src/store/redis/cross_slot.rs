@@ -18,8 +18,8 @@ use super::{
 /// How many rounds there are in which keys in different slots are charged.
 const ROUNDS: usize = 3;
 
-/// The round in which a limit is charged: that of its last member. The first charges are the easiest
-/// to take back if a later key refuses.
+/// The round in which a limit is charged: that of its last member. The first charges are the
+/// easiest to take back if a later key refuses.
 fn round_of(KeyQuery { scripts, holds, .. }: &KeyQuery) -> usize {
     if scripts.has(|member| member.charged_last) {
         // It cannot be taken back without harm.
