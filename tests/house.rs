@@ -32,7 +32,7 @@ const MODULES: &[(&str, &str)] = &[
     ),
     ("store", "algorithm clock config each_of error key rules"),
     ("hold", "algorithm decision key store"),
-    ("observe", "algorithm decision error store"),
+    ("observe", "algorithm decision error key store"),
     ("response", "clock decision error hold logged_once"),
     (
         "limiter",

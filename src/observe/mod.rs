@@ -39,6 +39,7 @@
 //! | a closure `\|event: &Event<'_, IpAddr>\| ..` | what you write; `IpAddr` is the type of the key |
 //! | `Metrics` (feature `metrics`) | counters and histograms for Prometheus and others |
 //! | `Trace` (feature `local` or `redis`) | fields on the current span, and a log line for a refusal, at most once a minute for each key |
+//! | [`MostRefused`] | counts refusals by key, in bounded memory: who is refused most |
 //! | `(A, B)` | two observers, one after the other |
 //!
 //! # A slow observer, and one that panics
@@ -96,6 +97,7 @@
 mod event;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod most_refused;
 mod observer;
 #[cfg(any(feature = "local", feature = "redis"))]
 mod trace;
@@ -109,5 +111,6 @@ pub use self::metrics::Metrics;
 pub use self::trace::Trace;
 pub use self::{
     event::{Event, Outcome},
+    most_refused::MostRefused,
     observer::Observe,
 };

@@ -24,7 +24,7 @@ fn round_of(KeyQuery { scripts, holds, .. }: &KeyQuery) -> usize {
     if scripts.has(|member| member.charged_last) {
         // It cannot be taken back without harm.
         2
-    } else if scripts.has(|member| !(member.settled && *holds) && !member.in_flight) {
+    } else if scripts.has(|member| !(member.in_flight || member.settled && *holds)) {
         // It can be taken back only if nobody else was charged meanwhile.
         1
     } else {

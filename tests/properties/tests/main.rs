@@ -14,6 +14,7 @@ mod kept_elsewhere;
 mod late_times;
 mod lost_holds;
 mod model;
+mod most_refused;
 mod queues;
 mod several_keys;
 mod slow;
