@@ -192,6 +192,26 @@ impl Drop for Loads {
 }
 
 #[test]
+fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_loaded() {
+    let server = Loads::start();
+    for (most, script) in [
+        (5, Settled::<SlidingLog>::script()),
+        (7, Settled::<TokenBucket>::script()),
+        (8, Settled::<SlidingWindow>::script()),
+        (8, SlidingLog::script()),
+    ] {
+        let is_loaded = |count: &usize| {
+            let tuple = vec![script.clone(); *count].into_iter().reduce(Script::and);
+            let tuple = [tuple.expect("a member")];
+            let loaded = server.load(&text(&tuple, hold(&tuple), Decisions::One));
+            loaded.starts_with('$')
+        };
+        let loaded = (1..=8).take_while(is_loaded).last();
+        assert_eq!(loaded, Some(most), "{:?}", script.members()[0].function);
+    }
+}
+
+#[test]
 fn the_longest_scripts_for_several_decisions_can_be_loaded() {
     let server = Loads::start();
     let scripts = [
