@@ -151,8 +151,8 @@ struct Loads {
 }
 
 impl Loads {
-    fn start() -> Self {
-        let socket = env::temp_dir().join(format!("tollgate-{}.sock", process::id()));
+    fn start(name: &str) -> Self {
+        let socket = env::temp_dir().join(format!("tollgate-{}-{name}.sock", process::id()));
         let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut server = Command::new(program);
         server.args(["--port", "0", "--save", "", "--unixsocket"]);
@@ -193,7 +193,7 @@ impl Drop for Loads {
 
 #[test]
 fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_loaded() {
-    let server = Loads::start();
+    let server = Loads::start("tuples");
     for (most, script) in [
         (5, Settled::<SlidingLog>::script()),
         (7, Settled::<TokenBucket>::script()),
@@ -213,7 +213,7 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
 
 #[test]
 fn the_longest_scripts_for_several_decisions_can_be_loaded() {
-    let server = Loads::start();
+    let server = Loads::start("several");
     let scripts = [
         TokenBucket::script(),
         FixedWindow::script(),
