@@ -300,7 +300,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
         admitted: bool,
         now: Timestamp,
     ) -> Self::Snapshot {
-        let is_held = admitted && cost > 0;
+        let is_held = admitted && cost > 0 && self.held_at_most_micros > 0;
         // Waits are told as of the caller's time, which may be earlier than the state's.
         self.with_ended_spent(state, now, |state, _| {
             let (held, cost) = (self.held(state), (cost, admitted));
@@ -452,7 +452,7 @@ where
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         // The script has told how the list is beside what is held.
-        let is_held = member.charged && member.cost > 0;
+        let is_held = member.charged && member.cost > 0 && self.held_at_most_micros > 0;
         let status = self.rule.read(&mut vec![member].into_iter())?;
         Some(SettledSnapshot::of(status, &generations, is_held))
     }

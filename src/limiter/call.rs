@@ -207,7 +207,8 @@ where
             let at = (limiter, limit, key);
             let is_timed = request.observed_cost().is_some() && limiter.observer.times_store();
             let started = is_timed.then(Instant::now);
-            let unheld = (C::Limit::SETTLES && !T::SETTLES).then(|| limit.unheld());
+            let is_unheld = C::Limit::SETTLES && !T::SETTLES && request.charges();
+            let unheld = is_unheld.then(|| limit.unheld());
             let asked = unheld.as_ref().unwrap_or(limit);
             let answer = match *request {
                 Request::Decide(ask) => match limiter.store.decide(asked, key, ask) {

@@ -15,6 +15,11 @@ pub(super) enum Request<Snapshot: 'static> {
 }
 
 impl<Snapshot> Request<Snapshot> {
+    /// Whether a decision about it charges it.
+    pub(super) fn charges(&self) -> bool {
+        matches!(self, Self::Decide(Ask::Charge(_)))
+    }
+
     /// What an observer is told that it is about; none, if none is told.
     pub(super) fn observed_cost(&self) -> Option<u32> {
         match self {

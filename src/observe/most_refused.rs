@@ -14,7 +14,7 @@ use super::{Event, Observe, Outcome};
 /// whose limit is too small.
 ///
 /// It counts in this process, since it was made, and for as many keys as it is given, whatever
-/// callers send. Its clones share the counts.
+/// callers send. Its clones share the counts. Keys are hashed, compared and cloned under its lock.
 ///
 /// # How exact the counts are
 ///

@@ -293,8 +293,9 @@ impl<B: Body + Unpin> Body for WatchedBody<B> {
 impl<B: Body> Drop for WatchedBody<B> {
     fn drop(&mut self) {
         // A server need not poll a body again that says it has ended.
-        if let Some(end) = self.end.take()
+        if self.end.is_some()
             && self.inner.is_end_stream()
+            && let Some(end) = self.end.take()
         {
             end.complete();
         }

@@ -143,7 +143,8 @@ impl RedisStoreBuilder {
     /// Each process asks Redis about a key that is flooded once for each turn. With this it asks
     /// once in this time, however short the turns are. A caller who comes at its turn is refused
     /// for this long at most, and units that are free meanwhile go to whoever asks next. A wait
-    /// that is told can be too short by as much.
+    /// that is told can be too short or too long by as much. Changes by others are noticed as late
+    /// as this, if it is longer than refusals are remembered.
     #[must_use]
     pub fn ask_again_after(mut self, shortest: Duration) -> Self {
         self.ask_again_after = shortest;

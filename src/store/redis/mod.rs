@@ -308,8 +308,9 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         if let Some(refusal) = query.refused(ask) {
             return Answer::Now(Ok(refusal));
         }
+        let holds = A::IN_FLIGHT || query.all.iter().any(|query| query.holds);
         let decided: Later<_> = Box::pin(query.decide(ask));
-        let (Ask::Charge(cost), true) = (ask, A::IN_FLIGHT || A::SETTLES) else {
+        let (Ask::Charge(cost), true) = (ask, holds) else {
             return Answer::Later(decided);
         };
         let (store, limit, key) = (self.clone(), limit.clone(), key.to_owned());
