@@ -182,8 +182,8 @@ pub use usage::RedisUsage;
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
 /// one round trip on a single server, and in a cluster if its keys share a slot; a
 /// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. Across slots all keys are peeked at
-/// first. If all have room, [settled](crate::algorithm::Settled) limits are held, then the others
-/// are charged, queues and `MinInterval` last. If one refuses then, what is held is given back. A
+/// first. If all have room, what is [held](crate::algorithm::Settled) is first, then what is
+/// charged, queues and `MinInterval` last. If one refuses then, what is held is given back. A
 /// charge is given back only if nobody else has charged that key since: a refund could free units
 /// that others have used. So the limit is never passed, but in a race for the last units a request
 /// that would have fitted may be refused. A charge stays in a tuple with holds, and if a node
@@ -199,7 +199,8 @@ pub use usage::RedisUsage;
 ///   [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one from its first write on. It expires when its state is as good as
 ///   fresh, or later by at most a sixty-fourth of that time and a second. Refused requests write
-///   nothing, but by how much the clock has stepped back for good.
+///   nothing, but by how much the clock has stepped back for good, and what a log has held when the
+///   time of that is over.
 /// - **A failover** loses the charges that were not replicated yet: about the replication lag times
 ///   the rate is admitted once more. An eviction loses a whole bucket: let Redis evict nothing
 ///   (`maxmemory-policy noeviction`).
