@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use tokio::time::Instant;
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::TokenBucket,
+    algorithm::{FixedWindow, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::{LocalStore, RedisConnection, RedisStore},
 };
@@ -128,35 +128,66 @@ async fn processes_whose_clocks_are_a_minute_apart_get_no_more_than_one_would() 
     assert!((5..=10).contains(&admitted), "{admitted}");
 }
 
-#[test]
-fn a_check_has_charged_what_it_holds_when_it_is_answered() {
-    let redis = Redis::start();
-    let calls = || prop::collection::vec((0..3_u8, 1..=6_u32, 0..=4_u64), 1..=40);
-    redis.for_all(300, calls, |calls| {
-        let limit = TokenBucket::new(Quota::new(5, Duration::from_micros(10))).settled();
-        let limit = limit.held_at_most(Duration::from_micros(3));
-        let clock = ManualClock::at(Timestamp::from_micros(1_000_000));
-        let in_memory = LocalStore::builder().clock(clock.clone()).build();
-        let in_memory = RateLimiter::new(limit.clone(), in_memory);
-        let over_redis = RateLimiter::new(limit, redis.store(clock.clone()));
-        let key = redis.new_key();
-        for (call, units, later) in calls {
-            clock.advance(Duration::from_micros(later));
-            match call {
-                0 => {
-                    let decision = redis.wait(over_redis.check_cost(&key, units)).unwrap();
-                    prop_assert_eq!(decision, in_memory.check_cost(&key, units).now());
-                }
-                1 => {
-                    redis.wait(over_redis.debit(&key, units)).unwrap();
-                    in_memory.debit(&key, units).now();
-                }
-                _ => {
-                    redis.wait(over_redis.refund(&key, units)).unwrap();
-                    in_memory.refund(&key, units).now();
-                }
+/// A call, its units, and the microseconds before it.
+type Calls = Vec<(u8, u32, u64)>;
+
+fn is_as_in_memory<A: Scripted<Snapshot: Send>>(
+    redis: &Redis,
+    limit: A,
+    calls: &Calls,
+) -> TestCaseResult {
+    let clock = ManualClock::at(Timestamp::from_micros(1_000_000));
+    let in_memory = LocalStore::builder().clock(clock.clone()).build();
+    let in_memory = RateLimiter::new(limit.clone(), in_memory);
+    let over_redis = RateLimiter::new(limit, redis.store(clock.clone()));
+    let key = redis.new_key();
+    for &(call, units, later) in calls {
+        clock.advance(Duration::from_micros(later));
+        match call {
+            0 => {
+                let decision = redis.wait(over_redis.check_cost(&key, units)).unwrap();
+                prop_assert_eq!(decision, in_memory.check_cost(&key, units).now());
+            }
+            1 => {
+                redis.wait(over_redis.debit(&key, units)).unwrap();
+                in_memory.debit(&key, units).now();
+            }
+            _ => {
+                redis.wait(over_redis.refund(&key, units)).unwrap();
+                in_memory.refund(&key, units).now();
             }
         }
-        Ok(())
+    }
+    Ok(())
+}
+
+#[test]
+fn a_check_of_a_settled_limit_charges_what_it_would_in_memory_in_every_field() {
+    let redis = Redis::start();
+    let calls = || prop::collection::vec((0..3_u8, 1..=6_u32, 0..=4_u64), 1..=40);
+    redis.for_all(150, calls, |calls| {
+        let (quota, held) = (
+            Quota::new(5, Duration::from_micros(10)),
+            Duration::from_micros(3),
+        );
+        let bucket = || {
+            TokenBucket::new(quota)
+                .named("b")
+                .settled()
+                .held_at_most(held)
+        };
+        let log = SlidingLog::new(quota)
+            .named("l")
+            .settled()
+            .held_at_most(held);
+        let window = FixedWindow::new(quota)
+            .named("w")
+            .settled()
+            .held_at_most(held);
+        is_as_in_memory(&redis, bucket(), &calls)?;
+        is_as_in_memory(&redis, log, &calls)?;
+        is_as_in_memory(&redis, window, &calls)?;
+        let queue = LeakyBucket::new(quota).queue().named("q");
+        is_as_in_memory(&redis, (bucket(), queue), &calls)
     });
 }
