@@ -16,7 +16,7 @@ use tollgate::{
     choice::Reloadable,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Server, until};
+use tollgate_redis_tests::{Server, comes};
 
 const CALLERS: usize = 1_000;
 /// How late a busy machine may notice something.
@@ -66,10 +66,7 @@ async fn of_all_who_come_at_one_instant_only_the_first_in_line_asks() {
     let limiter = limiter(rule, &store).await;
     let (before, start) = (server.command_calls("evalsha").await, Instant::now());
     let (callers, served) = come(&limiter);
-    until("a refusal", async || {
-        (store.usage().refused > 0).then_some(())
-    })
-    .await;
+    comes("a refusal", async || store.usage().refused > 0).await;
     assert_eq!(*served.lock().unwrap(), Vec::from_iter(0..79));
     let usage = store.usage();
     assert_eq!(
@@ -122,17 +119,11 @@ where
     }
     callers.iter().for_each(JoinHandle::abort);
     server.continue_process();
-    until("its end", async || {
-        (store.usage().in_flight == 0).then_some(())
-    })
-    .await;
+    comes("its end", async || store.usage().in_flight == 0).await;
     let served = served.lock().unwrap().len() as u64;
     let charged = async || CALLERS as u64 - limiter.peek("bob").await.unwrap().remaining() - served;
     if A::SETTLES {
-        until("units that are freed", async || {
-            (charged().await == 0).then_some(())
-        })
-        .await;
+        comes("units that are freed", async || charged().await == 0).await;
     }
     // Of those who are left, the first one.
     (charged().await, firsts + 1)
