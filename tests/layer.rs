@@ -54,10 +54,8 @@ where
     let calls = Arc::clone(&echo.calls);
     let mut service = numbers(two_a_day(), store).layer(echo);
     for number in [7, 8] {
-        assert_eq!(
-            service.ready().await.unwrap().call(number).await.unwrap(),
-            number
-        );
+        let answer = service.ready().await.unwrap().call(number).await;
+        assert_eq!(answer.unwrap(), number);
     }
     let error = service.ready().await.unwrap().call(9).await.unwrap_err();
     let refusal = error.downcast::<Refused>().unwrap();

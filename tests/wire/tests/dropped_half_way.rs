@@ -107,11 +107,8 @@ async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
 
         let mut answer = asked(server, "/half", http2).await;
         read(&mut answer, 3 * 1_024).await;
-        assert_eq!(
-            charged(&limiter),
-            3 + u64::from(ESTIMATE),
-            "it is still sent"
-        );
+        // It is still sent.
+        assert_eq!(charged(&limiter), 3 + u64::from(ESTIMATE));
         drop(answer);
         is_charged(&limiter, 3 + 13).await;
         assert_eq!(*ends.lock().unwrap(), [(3, true), (3, false)]);

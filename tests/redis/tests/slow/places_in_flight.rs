@@ -261,11 +261,8 @@ fn leases_that_no_script_wrote_are_an_error() {
     let _place = hold(&redis, &limiter, "ann").unwrap();
     let key = redis.keys("t").remove(0);
     let state: bytes::Bytes = redis.ask("GET", &[&key]);
-    assert_eq!(
-        state.len(),
-        36 + 42,
-        "the numbers, and the lease of one process"
-    );
+    // The numbers, and the lease of one process.
+    assert_eq!(state.len(), 36 + 42);
     let mut shorter = state[..77].to_vec();
     shorter[29] = 41;
     let longer = [&state[..], b"x"].concat();
