@@ -372,12 +372,8 @@ fn a_recording_is_simulated() {
         text == "Request 2 of 3, at 0.5 s, of bob, cost 2."
     });
     page.shows(WHY, |text| text.contains("admitted 750 ms later"));
-    assert!(
-        page.script("location.hash")
-            .as_str()
-            .unwrap()
-            .contains("alice")
-    );
+    let address = page.script("location.hash");
+    assert!(address.as_str().unwrap().contains("alice"));
 
     // As long as it may be: it is no part of the address any more.
     let repeated = |times: u32| {
