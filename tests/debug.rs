@@ -1,8 +1,15 @@
-//! `Debug` of a limiter, a service, a pending response or a hold names its type, and no caller.
+//! `Debug` of a limiter, a service, a pending response, an event or a hold names its type, and no
+//! caller.
+
+use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, algorithm::TokenBucket, key::Header, store::LocalStore,
+    Quota, RateLimitLayer, RateLimiter,
+    algorithm::TokenBucket,
+    key::{Header, HeaderKey},
+    observe::Event,
+    store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt};
 
@@ -16,6 +23,11 @@ async fn what_is_printed_names_no_caller() {
         Ok::<_, std::convert::Infallible>(Response::new(String::new()))
     });
     let layer = format!("{limit:?}");
+    let event = Arc::new(Mutex::new(String::new()));
+    let seen = Arc::clone(&event);
+    let limit = limit.observe(move |event: &Event<'_, HeaderKey>| {
+        *seen.lock().unwrap() = format!("{event:?}");
+    });
     let mut service = limit.layer(inner);
     let request = Request::builder().header("x-api-key", SECRET);
     let ready = service.ready().await.unwrap();
@@ -35,6 +47,11 @@ async fn what_is_printed_names_no_caller() {
         (layer, "RateLimitLayer {", "daily"),
         (service, "RateLimit {", "inner"),
         (under_way, "ResponseFuture", ""),
+        (
+            event.lock().unwrap().clone(),
+            "Event {",
+            "outcome: Admitted, passes: true, cost: 1",
+        ),
         (call, "Call {", "cost: Some(1)"),
         (format!("{limiter:?}"), "RateLimiter", ""),
         (format!("{store:?}"), "LocalStore {", "keys: 1"),

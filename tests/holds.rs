@@ -61,21 +61,11 @@ async fn answered(app: &Router) -> (StatusCode, String) {
 #[tokio::test]
 async fn a_handler_settles_the_hold_in_its_request() {
     let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(4);
-    let app = Router::new()
-        .route(
-            "/",
-            post(async |Extension(hold): Extension<Hold>| drop(hold.settle(1))),
-        )
-        .layer(limit);
+    let handler = async |Extension(hold): Extension<Hold>| drop(hold.settle(1));
+    let app = Router::new().route("/", post(handler)).layer(limit);
     for left in [6, 5, 4, 3, 2, 1, 0] {
-        let (status, field) = answered(&app).await;
-        assert_eq!(
-            (status, field),
-            (
-                StatusCode::OK,
-                format!("\"sliding-log-10-1h\";r={left};t=3600")
-            )
-        );
+        let field = format!("\"sliding-log-10-1h\";r={left};t=3600");
+        assert_eq!(answered(&app).await, (StatusCode::OK, field));
     }
     assert_eq!(answered(&app).await.0, StatusCode::TOO_MANY_REQUESTS);
 }
@@ -101,10 +91,8 @@ async fn a_service_that_fails_keeps_its_hold() {
         .cost(6)
         .settle(|_: &Response| 0);
     let mut service = limit.layer(failing);
-    assert_eq!(
-        service.call(Request::new(Body::empty())).await.unwrap_err(),
-        "broken"
-    );
+    let failed = service.call(Request::new(Body::empty())).await;
+    assert_eq!(failed.unwrap_err(), "broken");
     let response = service.call(Request::new(Body::empty())).await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
 }
@@ -199,11 +187,8 @@ fn a_debt_in_the_shared_bucket_stops_at_its_capacity() {
     drop(spendthrift.settle(1_000_000));
     ready(limiter.debit(&2, 1_000_000)).unwrap();
     clock.advance(MINUTE);
-    assert_eq!(
-        remaining(&limiter, &3),
-        60,
-        "newcomers wait no longer than a full bucket takes"
-    );
+    // Newcomers wait no longer than a full bucket takes.
+    assert_eq!(remaining(&limiter, &3), 60);
 }
 
 #[test]
@@ -335,12 +320,8 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
 async fn a_request_that_costs_nothing_holds_nothing() {
     let store = LocalStore::new();
     let limit = RateLimitLayer::new(ten(), store.clone(), Global).cost(0_u32);
-    let free = Router::new()
-        .route(
-            "/",
-            post(async |hold: Option<Extension<Hold>>| assert!(hold.is_none())),
-        )
-        .layer(limit.clone());
+    let handler = async |hold: Option<Extension<Hold>>| assert!(hold.is_none());
+    let free = Router::new().route("/", post(handler)).layer(limit.clone());
     let settled = Router::new()
         .route("/", post(async || ()))
         .layer(limit.settle(|_: &Response| 25));

@@ -87,10 +87,8 @@ async fn a_request_is_in_flight_until_its_body_has_ended() {
     let response = app.clone().oneshot(request()).await.unwrap();
     assert_eq!(response.headers()["content-length"], "5");
     let mut body = response.into_body();
-    assert_eq!(
-        body.frame().await.unwrap().unwrap().into_data().unwrap(),
-        "hello"
-    );
+    let frame = body.frame().await.unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "hello");
     assert_eq!(taken(&limit), 1);
     assert!(body.frame().await.is_none());
     assert_eq!(taken(&limit), 0, "it has ended, although it is still there");
@@ -148,11 +146,8 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
     let mut service = limit.layer(failing);
     let mut call = Box::pin(service.call(request()));
     assert!(matches!(polled(call.as_mut()), Poll::Ready(Err("broken"))));
-    assert_eq!(
-        taken(&limit),
-        0,
-        "at once, although the future is still there"
-    );
+    // At once, although the future is still there.
+    assert_eq!(taken(&limit), 0);
 }
 
 #[tokio::test]
@@ -171,10 +166,7 @@ async fn a_body_that_is_whole_in_memory_has_ended_and_counts_as_sent() {
     drop(response);
 
     let response = at_end.layer(inner).oneshot(request()).await.unwrap();
-    assert_eq!(
-        (taken(&limit), &*ends.lock().unwrap()),
-        (0, &vec![(5, true)])
-    );
+    assert_eq!((taken(&limit), ends.lock().unwrap()[0]), (0, (5, true)));
     drop(response);
 }
 
@@ -217,10 +209,8 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
     assert_eq!(refused.headers()["ratelimit"], r#""two";r=0"#);
     assert!(!refused.headers().contains_key("retry-after"));
     let decision = refused.extensions().get::<Decision>().unwrap();
-    assert_eq!(
-        (decision.retry_after(), decision.never_fits()),
-        (None, false)
-    );
+    assert_eq!(decision.retry_after(), None);
+    assert!(!decision.never_fits());
     let body = refused.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&body).unwrap();
     let says_when = text.contains("Try again when one of them has ended.");

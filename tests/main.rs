@@ -18,8 +18,6 @@ mod polled;
 mod ready;
 #[path = "support/seen.rs"]
 mod seen;
-#[path = "support/shadow_claims.rs"]
-mod shadow_claims;
 #[path = "support/steps.rs"]
 mod steps;
 #[path = "support/stores.rs"]

@@ -40,20 +40,6 @@ fn the_last_of_ten_thousand_policies_is_decided_about_as_soon_as_the_second() {
 }
 
 #[test]
-fn each_of_ten_thousand_policies_has_its_own_buckets() {
-    let (store, _clock) = store(2);
-    for round in 0..2 {
-        for number in 1..=MANY {
-            let limiter = RateLimiter::new(unnamed(number), store.clone());
-            let decision = ready(limiter.check(&7)).unwrap();
-            assert_eq!(decision.is_admitted(), number > round);
-            assert_eq!(decision.remaining(), number.saturating_sub(round + 1));
-        }
-    }
-    assert_eq!(store.usage().keys as u64, MANY);
-}
-
-#[test]
 fn threads_that_bring_the_same_policies_find_the_same_buckets() {
     // Each of the four may hold a place for the same key while it brings it.
     let (store, _clock) = store(4);

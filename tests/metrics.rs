@@ -19,29 +19,44 @@ use crate::at_once::at_once;
 use crate::support::{Echo, broken, by_hand};
 use crate::tokio_time::store;
 
+/// What was recorded about the limit of this name.
+struct Told(PrometheusHandle, &'static str);
+
 /// A recorder for this thread, with one bucket of a minute in each histogram.
-fn prometheus() -> (metrics::LocalRecorderGuard<'static>, PrometheusHandle) {
+fn recorded(limit: &'static str) -> (metrics::LocalRecorderGuard<'static>, Told) {
     let builder = PrometheusBuilder::new();
     let builder = builder.set_buckets_for_metric(Matcher::Prefix("tollgate".into()), &[60.0]);
     let recorder = builder.unwrap().build_recorder();
-    let handle = recorder.handle();
+    let told = Told(recorder.handle(), limit);
     // It lives as long as the test's process.
     let recorder = Box::leak(Box::new(recorder));
-    (metrics::set_default_local_recorder(recorder), handle)
+    (metrics::set_default_local_recorder(recorder), told)
 }
 
-/// The samples of this metric, in alphabetical order, without its name.
-fn samples(handle: &PrometheusHandle, metric: &str) -> Vec<String> {
-    let rendered = handle.render();
-    let of_metric = rendered
-        .lines()
-        .filter_map(|line| line.strip_prefix(metric));
-    let mut samples: Vec<_> = of_metric
-        .filter(|line| line.starts_with('{') && !line.ends_with("} 0"))
-        .map(str::to_owned)
-        .collect();
-    samples.sort();
-    samples
+impl Told {
+    /// The samples of this metric, in alphabetical order: the values of these labels, which are all
+    /// that it has but the limit, and the number.
+    fn samples(&self, metric: &str, labels: &str) -> Vec<String> {
+        let rendered = self.0.render();
+        let metric = format!("tollgate_{metric}{{limit=\"{}\"", self.1);
+        let of_metric = rendered.lines().filter_map(|it| it.strip_prefix(&metric));
+        let sample = |line: &str| {
+            let (told, number) = line.split_once("} ").unwrap();
+            let told = told.split(',').skip(1);
+            let told = told.map(|it| it.split_once('=').unwrap());
+            let (names, mut values): (Vec<_>, Vec<_>) = told.unzip();
+            assert_eq!(names.join(" "), labels);
+            values.push(number);
+            (number != "0").then(|| values.join(" ").replace('"', ""))
+        };
+        let mut samples: Vec<_> = of_metric.filter_map(sample).collect();
+        samples.sort();
+        samples
+    }
+
+    fn are(&self, metric: &str, labels: &str, expected: &str) {
+        assert_eq!(self.samples(metric, labels).join(", "), expected);
+    }
 }
 
 /// Sends these requests, each of which is its own cost.
@@ -59,7 +74,7 @@ async fn send<S: Service<u32, Response = u32>>(
 
 #[tokio::test]
 async fn requests_and_their_units_are_counted_by_outcome_and_by_policy_also_one_in_shadow() {
-    let (_recorder, handle) = prometheus();
+    let (_recorder, told) = recorded("api");
     let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
     let hourly = FixedWindow::new(Quota::per_hour(9)).named("hourly");
     // It is told what it would do about those that the others admit.
@@ -77,48 +92,31 @@ async fn requests_and_their_units_are_counted_by_outcome_and_by_policy_also_one_
         .observe(Metrics::new("api"))
         .layer(Echo::default());
     send(&mut service, [5, 4, 3, 2, 6, 7, 8, 8]).await;
-    assert_eq!(
-        samples(&handle, "tollgate_requests"),
-        [
-            r#"{limit="api",outcome="admitted"} 2"#,
-            r#"{limit="api",outcome="exempt"} 1"#,
-            r#"{limit="api",outcome="no_key"} 2"#,
-            r#"{limit="api",outcome="refused"} 1"#,
-            r#"{limit="api",outcome="rejected"} 1"#,
-            r#"{limit="api",outcome="shadow_refused"} 1"#,
-        ]
+    told.are(
+        "requests",
+        "outcome",
+        "admitted 2, exempt 1, no_key 2, refused 1, rejected 1, shadow_refused 1",
     );
-    assert_eq!(
-        samples(&handle, "tollgate_units"),
-        [
-            r#"{limit="api",outcome="admitted"} 9"#,
-            r#"{limit="api",outcome="refused"} 3"#,
-            r#"{limit="api",outcome="shadow_refused"} 2"#,
-        ]
+    told.are(
+        "units",
+        "outcome",
+        "admitted 9, refused 3, shadow_refused 2",
     );
-    assert_eq!(
-        samples(&handle, "tollgate_policy_requests"),
-        [
-            r#"{limit="api",policy="daily",outcome="admitted"} 2"#,
-            r#"{limit="api",policy="hourly",outcome="admitted"} 2"#,
-            r#"{limit="api",policy="hourly",outcome="refused"} 1"#,
-            r#"{limit="api",policy="hourly",outcome="shadow_refused"} 1"#,
-            r#"{limit="api",policy="tried",outcome="admitted"} 1"#,
-            r#"{limit="api",policy="tried",outcome="shadow_refused"} 1"#,
-        ]
-    );
+    let by_policy = "daily admitted 2, hourly admitted 2, hourly refused 1, \
+        hourly shadow_refused 1, tried admitted 1, tried shadow_refused 1";
+    told.are("policy_requests", "policy outcome", by_policy);
     // The next hour begins more than a minute later.
-    assert_eq!(
-        samples(&handle, "tollgate_wait_duration_bucket"),
-        ["refused", "shadow_refused"]
-            .map(|outcome| format!(r#"{{limit="api",outcome="{outcome}",le="+Inf"}} 1"#))
+    told.are(
+        "wait_duration_bucket",
+        "outcome le",
+        "refused +Inf 1, shadow_refused +Inf 1",
     );
-    assert_eq!(samples(&handle, "tollgate_store_duration_count"), [""; 0]);
+    told.are("store_duration_count", "", "");
 }
 
 #[tokio::test]
 async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_counted() {
-    let (_recorder, handle) = prometheus();
+    let (_recorder, told) = recorded("down");
     let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
     let here = FixedWindow::new(Quota::per_day(6)).named("daily-here");
     let minutely = FixedWindow::new(Quota::per_minute(6)).named("minutely-here");
@@ -132,35 +130,17 @@ async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_co
         .layer(Echo::default());
     // The last two are over the limit, and the very last passes all the same.
     send(&mut service, [1, 4, 2, 3]).await;
-    assert_eq!(
-        samples(&handle, "tollgate_requests"),
-        [r#"{limit="down",outcome="degraded"} 4"#]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_units"),
-        [
-            r#"{limit="down",outcome="degraded"} 5"#,
-            r#"{limit="down",outcome="degraded_refused"} 5"#,
-        ]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_policy_requests"),
-        [
-            r#"{limit="down",policy="daily-here",outcome="degraded"} 2"#,
-            r#"{limit="down",policy="daily-here",outcome="degraded_refused"} 2"#,
-            r#"{limit="down",policy="minutely-here",outcome="degraded"} 2"#,
-            r#"{limit="down",policy="minutely-here",outcome="degraded_refused"} 2"#,
-        ]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_wait_duration_count"),
-        [r#"{limit="down",outcome="degraded_refused"} 2"#]
-    );
+    told.are("requests", "outcome", "degraded 4");
+    told.are("units", "outcome", "degraded 5, degraded_refused 5");
+    let by_policy = "daily-here degraded 2, daily-here degraded_refused 2, \
+        minutely-here degraded 2, minutely-here degraded_refused 2";
+    told.are("policy_requests", "policy outcome", by_policy);
+    told.are("wait_duration_count", "outcome", "degraded_refused 2");
 }
 
 #[tokio::test]
 async fn the_calls_of_a_limiter_are_counted_as_what_became_of_them() {
-    let (_recorder, handle) = prometheus();
+    let (_recorder, told) = recorded("mails");
     let metrics = Metrics::new("mails").store_duration();
     let daily = || FixedWindow::new(Quota::per_day(9)).named("daily").settled();
     let limiter = RateLimiter::new(daily(), by_hand().1).observe(metrics.clone());
@@ -174,56 +154,34 @@ async fn the_calls_of_a_limiter_are_counted_as_what_became_of_them() {
     limiter.reset("bob").now();
     let broken = RateLimiter::new(daily(), broken(StoreErrorKind::Unavailable)).observe(metrics);
     broken.debit("bob", 7).await.unwrap_err();
-    let of = |outcome, count| format!(r#"{{limit="mails",outcome="{outcome}"}} {count}"#);
-    assert_eq!(
-        samples(&handle, "tollgate_requests"),
-        [
-            of("admitted", 3),
-            of("debited", 1),
-            of("refused", 1),
-            of("store_error", 1),
-        ]
+    told.are(
+        "requests",
+        "outcome",
+        "admitted 3, debited 1, refused 1, store_error 1",
     );
-    assert_eq!(
-        samples(&handle, "tollgate_units"),
-        [of("admitted", 11), of("debited", 3), of("refused", 6)]
+    told.are("units", "outcome", "admitted 11, debited 3, refused 6");
+    told.are(
+        "policy_requests",
+        "policy outcome",
+        "daily admitted 3, daily refused 1",
     );
-    assert_eq!(
-        samples(&handle, "tollgate_policy_requests"),
-        [
-            r#"{limit="mails",policy="daily",outcome="admitted"} 3"#,
-            r#"{limit="mails",policy="daily",outcome="refused"} 1"#,
-        ]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_wait_duration_count"),
-        [of("refused", 1)]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_store_duration_count"),
-        [r#"{limit="mails"} 6"#]
-    );
-    assert!(!handle.render().contains("s3cret"));
+    told.are("wait_duration_count", "outcome", "refused 1");
+    told.are("store_duration_count", "", "6");
+    assert!(!told.0.render().contains("s3cret"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn how_long_a_call_has_waited_is_recorded_where_it_has() {
-    let (_recorder, handle) = prometheus();
+    let (_recorder, told) = recorded("jobs");
     let one_at_a_time = Gcra::new(Quota::per_second(10)).burst(1);
     let limiter = RateLimiter::new(one_at_a_time, store());
     let limiter = limiter.observe(Metrics::new("jobs"));
     for _ in 0..3 {
         limiter.until_ready("bob", 1).await.unwrap();
     }
-    assert_eq!(
-        samples(&handle, "tollgate_requests"),
-        [r#"{limit="jobs",outcome="admitted"} 3"#]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_wait_duration_count"),
-        [r#"{limit="jobs",outcome="admitted"} 2"#]
-    );
-    let [sum] = &samples(&handle, "tollgate_wait_duration_sum")[..] else {
+    told.are("requests", "outcome", "admitted 3");
+    told.are("wait_duration_count", "outcome", "admitted 2");
+    let [sum] = &told.samples("wait_duration_sum", "outcome")[..] else {
         panic!("one sum")
     };
     let seconds: f64 = sum.split(' ').next_back().unwrap().parse().unwrap();
@@ -236,7 +194,7 @@ fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
     const THREADS: u64 = 8;
     const PLANS: u64 = 300;
     let recorder = PrometheusBuilder::new().build_recorder();
-    let handle = recorder.handle();
+    let told = Told(recorder.handle(), "crowd");
     let counts = metrics::with_local_recorder(&recorder, || Metrics::new("crowd"));
     let store = LocalStore::new();
     let check_each = |thread: u64| {
@@ -250,44 +208,28 @@ fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
     at_once(THREADS, |thread| {
         metrics::with_local_recorder(&recorder, || check_each(thread));
     });
-    assert_eq!(
-        samples(&handle, "tollgate_requests"),
-        [
-            format!(r#"{{limit="crowd",outcome="admitted"}} {PLANS}"#),
-            format!(
-                r#"{{limit="crowd",outcome="refused"}} {}"#,
-                (THREADS - 1) * PLANS
-            ),
-        ]
-    );
-    let samples = samples(&handle, "tollgate_policy_requests");
+    let refused = (THREADS - 1) * PLANS;
+    let all = format!("admitted {PLANS}, refused {refused}");
+    told.are("requests", "outcome", &all);
+    let samples = told.samples("policy_requests", "policy outcome");
     let count = |outcome: &str| {
-        let outcome = format!(r#"outcome="{outcome}""#);
-        let of_outcome = samples.iter().filter(|sample| sample.contains(&outcome));
+        let of_outcome = samples.iter().filter(|sample| sample.contains(outcome));
         let numbers = of_outcome.map(|sample| sample.rsplit(' ').next().unwrap().parse::<u64>());
         let numbers: Vec<_> = numbers.map(Result::unwrap).collect();
         (numbers.len(), numbers.iter().sum::<u64>())
     };
     // Each that has counters of its own is counted by its name.
     for sample in samples.iter().filter(|sample| !sample.contains("_OTHER")) {
-        let expected = if sample.contains("admitted") {
-            " 1"
-        } else {
-            " 7"
-        };
-        assert!(sample.ends_with(expected), "{sample}");
+        let is_whole = sample.ends_with(" admitted 1") || sample.ends_with(" refused 7");
+        assert!(is_whole, "{sample}");
     }
     assert_eq!(count("admitted"), (101, PLANS), "{samples:?}");
-    assert_eq!(
-        count("refused"),
-        (101, (THREADS - 1) * PLANS),
-        "{samples:?}"
-    );
+    assert_eq!(count("refused"), (101, refused), "{samples:?}");
 }
 
 #[tokio::test]
 async fn how_full_a_store_is_can_be_recorded() {
-    let (_recorder, handle) = prometheus();
+    let (_recorder, told) = recorded("full");
     let store = LocalStore::builder().max_keys(2).build();
     let metrics = Metrics::new("full");
     let own = from_fn(|number: &u32| Ok::<_, Infallible>(Some(*number)));
@@ -300,12 +242,6 @@ async fn how_full_a_store_is_can_be_recorded() {
     for _ in 0..2 {
         metrics.record_usage(&store.usage());
     }
-    assert_eq!(
-        samples(&handle, "tollgate_store_keys"),
-        [r#"{limit="full"} 2"#]
-    );
-    assert_eq!(
-        samples(&handle, "tollgate_store_overflow"),
-        [r#"{limit="full"} 3"#]
-    );
+    told.are("store_keys", "", "2");
+    told.are("store_overflow", "", "3");
 }

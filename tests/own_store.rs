@@ -52,14 +52,8 @@ async fn a_store_without_holds_decides_and_says_of_each_of_them_that_it_has_none
     let settled = hold.settle(1).await.unwrap_err();
     let debited = limiter.debit(&1, 1).await.unwrap_err();
     let places = RateLimiter::new(InFlight::new(1), Plain(LocalStore::<_, u32>::new()));
-    let ended = places
-        .hold(&1, 1)
-        .await
-        .unwrap()
-        .unwrap()
-        .settle(0)
-        .await
-        .unwrap_err();
+    let place = places.hold(&1, 1).await.unwrap().unwrap();
+    let ended = place.settle(0).await.unwrap_err();
     for (error, what) in [
         (settled, "settlements"),
         (debited, "debits"),

@@ -48,11 +48,8 @@ fn begins_anew<A: KeyLimit>(why: &str, plans: [A; 2]) {
         assert!(ask(0, plan, 5).is_admitted(), "{why}");
     }
     for plan in [0, 1] {
-        assert_eq!(
-            ask(0, plan, 0).remaining(),
-            ask(0, plan, 0).limit() - 5,
-            "{why}"
-        );
+        let told = ask(0, plan, 0);
+        assert_eq!(told.remaining(), told.limit() - 5, "{why}");
     }
 }
 
@@ -88,39 +85,6 @@ fn another_shape_begins_anew_and_so_do_numbers_without_a_name() {
     assert!(ask(0, 0, 1).never_fits());
 }
 
-/// One body for every algorithm, with numbers that are over soon and with numbers that are not,
-/// under one name.
-trait Body {
-    /// Both are over after two hundred seconds.
-    fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A);
-}
-
-fn for_every_algorithm(body: &impl Body) {
-    let (second, long) = (Duration::from_secs(1), Duration::from_secs(100));
-    let [fast, slow] = [1_000, 10].map(|units| Quota::new(units, long));
-    macro_rules! run {
-        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
-         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $({
-                let rule = |$quota: Quota, $interval: Duration| {
-                    let ($burst, $precision) = (10, long / 10);
-                    let _ = ($quota, $burst, $precision, $interval);
-                    $algorithm.named("x")
-                };
-                body.run($name, rule(fast, second), rule(slow, long));
-            })+
-        };
-    }
-    every_algorithm!(run, quota, burst, precision, interval);
-    let pair = |quota, period| {
-        (
-            SlidingWindow::new(quota).named("x"),
-            MinInterval::new(period).named("y"),
-        )
-    };
-    body.run("a pair", pair(fast, second), pair(slow, long));
-}
-
 /// Known keys and new ones, so that everything is swept several times.
 fn sweep<A: KeyLimit>(limiter: &Limiter<A>, newcomers: std::ops::Range<u64>) {
     for _ in 0..20_000 {
@@ -131,37 +95,58 @@ fn sweep<A: KeyLimit>(limiter: &Limiter<A>, newcomers: std::ops::Range<u64>) {
     }
 }
 
-#[test]
-fn nobodys_numbers_forget_the_state_of_another() {
+/// What is kept under these numbers is the same beside others of the same name, although those
+/// sweep the store. Both are over after two hundred seconds.
+fn is_remembered<A: KeyLimit>(name: &str, numbers: &A, sweeping: &A) {
     const CALLERS: u64 = 10;
-    struct Remembered;
-    impl Body for Remembered {
-        fn run<A: KeyLimit>(&self, name: &str, fast: A, slow: A) {
-            for (numbers, sweeping) in [(&slow, &fast), (&fast, &slow)] {
-                let clock = ManualClock::at(START);
-                let (shared, lone) = (store(&clock), store(&clock));
-                let sweeper = RateLimiter::new(sweeping.clone(), shared.clone());
-                let caller = RateLimiter::new(numbers.clone(), shared.clone());
-                let alone = RateLimiter::new(numbers.clone(), lone);
-                // One caller after the other charges something; till then it has not been there.
-                for turn in 0..3 * CALLERS {
-                    if turn < CALLERS {
-                        let cost = 1 + u32::try_from(turn % 3).unwrap();
-                        assert_eq!(check(&caller, turn, cost), check(&alone, turn, cost));
-                    }
-                    clock.advance(Duration::from_millis(if turn % 2 == 0 {
-                        100
-                    } else {
-                        9_900
-                    }));
-                    sweep(&sweeper, 1_000 * turn + 1_000..1_000 * turn + 1_100);
-                    for key in 0..CALLERS {
-                        let (with_others, alone) = (check(&caller, key, 0), check(&alone, key, 0));
-                        assert_eq!(with_others, alone, "{name}: {key} in turn {turn}");
-                    }
-                }
-            }
+    let clock = ManualClock::at(START);
+    let (shared, lone) = (store(&clock), store(&clock));
+    let sweeper = RateLimiter::new(sweeping.clone(), shared.clone());
+    let caller = RateLimiter::new(numbers.clone(), shared);
+    let alone = RateLimiter::new(numbers.clone(), lone);
+    // One caller after the other charges something; till then it has not been there.
+    for turn in 0..3 * CALLERS {
+        if turn < CALLERS {
+            let cost = 1 + u32::try_from(turn % 3).unwrap();
+            assert_eq!(check(&caller, turn, cost), check(&alone, turn, cost));
+        }
+        let passes = if turn % 2 == 0 { 100 } else { 9_900 };
+        clock.advance(Duration::from_millis(passes));
+        sweep(&sweeper, 1_000 * turn + 1_000..1_000 * turn + 1_100);
+        for key in 0..CALLERS {
+            let (with_others, alone) = (check(&caller, key, 0), check(&alone, key, 0));
+            assert_eq!(with_others, alone, "{name}: {key} in turn {turn}");
         }
     }
-    for_every_algorithm(&Remembered);
+}
+
+#[test]
+fn nobodys_numbers_forget_the_state_of_another() {
+    let (second, long) = (Duration::from_secs(1), Duration::from_secs(100));
+    let [fast, slow] = [1_000, 10].map(|units| Quota::new(units, long));
+    fn both<A: KeyLimit>(name: &str, fast: &A, slow: &A) {
+        is_remembered(name, slow, fast);
+        is_remembered(name, fast, slow);
+    }
+    macro_rules! run {
+        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+            $({
+                let rule = |$quota: Quota, $interval: Duration| {
+                    let ($burst, $precision) = (10, long / 10);
+                    let _ = ($quota, $burst, $precision, $interval);
+                    $algorithm.named("x")
+                };
+                both($name, &rule(fast, second), &rule(slow, long));
+            })+
+        };
+    }
+    every_algorithm!(run, quota, burst, precision, interval);
+    let pair = |quota, period| {
+        (
+            SlidingWindow::new(quota).named("x"),
+            MinInterval::new(period).named("y"),
+        )
+    };
+    both("a pair", &pair(fast, second), &pair(slow, long));
 }

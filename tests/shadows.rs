@@ -12,25 +12,34 @@ use std::{
 
 use crate::at_once::at_once;
 use crate::ready::ready;
-use crate::shadow_claims::{
-    START, gate, shadow_of, stands_as_if_alone, stands_as_if_alone_by_its_key, steps,
-};
+use crate::steps::{START, steps};
 use http::{Request, Response};
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter, Timestamp,
+    EachOf, PolicyDecision, Quota, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
     clock::ManualClock,
     key::Global,
     observe::{Event, Observe, Outcome},
-    store::{Ask, LocalBuckets, LocalStore, Store},
+    store::{Ask, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tower::{Layer, Service};
 
 const STEPS: usize = 600;
 
-fn store<L: LocalBuckets<K>, K>(clock: &ManualClock) -> LocalStore<L, K, ManualClock> {
-    LocalStore::builder().clock(clock.clone()).build()
+/// The enforced limit. It refuses about as often as those in shadow would.
+fn gate() -> impl KeyLimit {
+    let gate = TokenBucket::new(Quota::per_second(12)).burst(9);
+    gate.named("gate")
+}
+
+/// The status of each limit in shadow, and whether it would have refused.
+fn shadows_of<L: Limit>(limits: &L, snapshot: &L::Snapshot) -> Vec<(PolicyDecision, bool)> {
+    let mut all = Vec::new();
+    limits.shadows_of(snapshot, &mut |policy, would_refuse| {
+        all.push((policy, would_refuse));
+    });
+    all
 }
 
 macro_rules! for_every_algorithm {
@@ -42,42 +51,24 @@ macro_rules! for_every_algorithm {
     };
 }
 
+/// In every number of the state, and in all that is told; debits, refunds and a clock that steps
+/// back included. And the enforced limit decides as if it were alone.
 #[test]
 fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let stores = (store(&clock), store(&clock), store(&clock));
-            ready(stands_as_if_alone($name, ($made, $made.shadow()), stores, &clock, STEPS));
-        )+};
-    }
-    for_every_algorithm!(case);
-}
-
-#[test]
-fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let stores = (store(&clock), store(&clock));
-            ready(stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), stores, &clock, STEPS));
-        )+};
-    }
-    for_every_algorithm!(case);
-}
-
-/// Debits, refunds and a clock that steps back included, in every number of the state.
-#[test]
-fn every_number_of_its_state_is_that_of_the_limit_alone() {
     fn numbers<A: Scripted>(rule: &A, state: &A::State, now: Timestamp) -> Vec<u64> {
         let mut numbers = Vec::new();
         rule.numbers(state, now, &mut |number| numbers.push(number));
         numbers
     }
+    fn told<A: KeyLimit>(limit: &A, snapshot: &A::Snapshot) -> PolicyDecision {
+        limit.decision_of(snapshot).policies()[0].clone()
+    }
     fn holds<A: Scripted>(name: &str, alone: &A, shadow: Shadow<A>) {
         let limits = (shadow.clone(), gate(), shadow);
         let mut now = START;
         let (mut states, mut state) = (limits.fresh(now), alone.fresh(now));
+        let mut gate_state = gate().fresh(now);
+        let (mut refused, mut would_refuse) = (0, 0);
         for (step, (passes, cost)) in steps(STEPS).enumerate() {
             now = match step % 40 {
                 17 => Timestamp::from_micros(now.as_micros() - 3_000_000),
@@ -86,21 +77,67 @@ fn every_number_of_its_state_is_that_of_the_limit_alone() {
             match step % 9 {
                 4 if cost > 0 => {
                     limits.debit(&mut states, cost.into(), now);
+                    gate().debit(&mut gate_state, cost.into(), now);
                     alone.debit(&mut state, cost.into(), now);
                 }
                 7 => {
                     limits.refund(&mut states, cost, now);
+                    gate().refund(&mut gate_state, cost, now);
                     alone.refund(&mut state, cost, now);
                 }
                 _ => {
-                    if limits.step(&mut states, cost, now).0 {
-                        alone.step(&mut state, cost, now);
-                    }
+                    let (admitted, snapshot) = limits.step(&mut states, cost, now);
+                    let by_gate = gate().step(&mut gate_state, cost, now);
+                    let decision = gate().decision_of(&by_gate.1);
+                    assert_eq!(limits.decision_of(&snapshot), decision, "{name}");
+                    let look = |state| told(alone, &alone.snapshot(state, 0, true, now));
+                    let expected = match admitted.then(|| alone.step(&mut state, cost, now)) {
+                        Some((true, snapshot)) => (told(alone, &snapshot), false),
+                        Some((false, _)) => (look(&state), true),
+                        None => (look(&state), false),
+                    };
+                    refused += usize::from(!admitted);
+                    would_refuse += usize::from(expected.1);
+                    let [first, second] = [expected.clone(), expected];
+                    assert_eq!(shadows_of(&limits, &snapshot), [first, second], "{name}");
                 }
             }
             let expected = numbers(alone, &state, now);
             assert_eq!(numbers(&limits.0, &states.0, now), expected, "{name}");
             assert_eq!(numbers(&limits.2, &states.2, now), expected, "{name}");
+        }
+        let several = STEPS / 50..STEPS;
+        assert!(several.contains(&refused), "{name}: {refused}");
+        assert!(several.contains(&would_refuse), "{name}: {would_refuse}");
+    }
+    macro_rules! case {
+        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
+            holds($name, &$made, $made.shadow());
+        )+};
+    }
+    for_every_algorithm!(case);
+}
+
+#[test]
+fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
+    fn holds<A: KeyLimit>(name: &str, algorithm: &A, shadow: Shadow<A>) {
+        let clock = ManualClock::at(START);
+        let limits = EachOf((gate(), shadow));
+        let both = LocalStore::builder().clock(clock.clone()).build();
+        let alone = LocalStore::builder().clock(clock.clone()).build();
+        let alone = RateLimiter::new(algorithm.clone(), alone);
+        for (step, (passes, cost)) in (0_u32..).zip(steps(STEPS)) {
+            clock.advance(Duration::from_micros(passes));
+            let key = step % 2;
+            let keys = EachOf((Some(step % 3), Some(key)));
+            let asked = |ask| ready(both.decide(&limits, &keys, ask).wait()).unwrap();
+            if asked(Ask::Charge(cost)).admitted {
+                alone.check_cost(&key, cost).now();
+            }
+            let looked = alone.check_cost(&key, 0).now();
+            let expected = (looked.policies()[0].clone(), false);
+            let stands = asked(Ask::Look(0)).snapshot;
+            assert_eq!(shadows_of(&limits, &stands), [expected], "{name}");
         }
     }
     macro_rules! case {
@@ -146,10 +183,8 @@ fn where_all_limits_are_in_shadow_there_is_no_policy_and_no_field() {
         assert!(response.headers().is_empty());
         let decision = ready(limiter.peek(&())).unwrap();
         assert!(decision.is_admitted() && decision.policies().is_empty());
-        assert_eq!(
-            (decision.remaining(), decision.policy()),
-            (u64::MAX, "none")
-        );
+        assert_eq!(decision.remaining(), u64::MAX);
+        assert_eq!(decision.policy(), "none");
     }
 }
 
@@ -164,11 +199,9 @@ fn what_it_would_refuse_holds_nothing_of_it_and_is_charged_nothing_when_it_is_se
     let hold = |cost| ready(limiter.hold("bob", cost)).unwrap().unwrap();
     let left = || {
         let verdict = ready(store.decide(&limits, "bob", Ask::Look(0)).wait()).unwrap();
-        let (enforced, shadow) = (
-            limits.decision_of(&verdict.snapshot),
-            shadow_of(&limits, &verdict.snapshot),
-        );
-        (enforced.remaining(), shadow.0.remaining())
+        let enforced = limits.decision_of(&verdict.snapshot);
+        let shadows = shadows_of(&limits, &verdict.snapshot);
+        (enforced.remaining(), shadows[0].0.remaining())
     };
     let (first, second) = (hold(2), hold(2));
     assert_eq!(left(), (5, 1));

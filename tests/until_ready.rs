@@ -89,10 +89,8 @@ async fn of_64_workers_nobody_waits_longer_than_one_and_a_half_fair_turns_whatev
 
 #[tokio::test(start_paused = true)]
 async fn who_comes_first_is_served_first_and_a_smaller_cost_does_not_overtake() {
-    let limiter = RateLimiter::new(
-        TokenBucket::new(Quota::per_second(10)),
-        store::<_, String>(),
-    );
+    let bucket = TokenBucket::new(Quota::per_second(10));
+    let limiter = RateLimiter::new(bucket, store::<_, String>());
     let (limiter, served) = (Arc::new(limiter), Arc::new(Mutex::new(Vec::new())));
     assert!(limiter.check_cost("bob", 10).await.unwrap().is_admitted());
     let mut workers = JoinSet::new();
@@ -110,11 +108,8 @@ async fn who_comes_first_is_served_first_and_a_smaller_cost_does_not_overtake() 
 
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_charges_nothing_and_the_next_takes_the_turn_at_once() {
-    let limiter = RateLimiter::new(
-        Gcra::new(Quota::per_second(10)).burst(1),
-        store::<_, String>(),
-    );
-    let limiter = Arc::new(limiter);
+    let gcra = Gcra::new(Quota::per_second(10)).burst(1);
+    let limiter = Arc::new(RateLimiter::new(gcra, store::<_, String>()));
     assert!(limiter.check("bob").await.unwrap().is_admitted());
     let (sender, mut served) = mpsc::unbounded_channel();
     let start = Instant::now();
@@ -147,14 +142,8 @@ async fn who_gives_up_charges_nothing_and_the_next_takes_the_turn_at_once() {
 async fn who_gives_up_a_delay_gives_its_turn_back() {
     let queue: LeakyBucketQueue = LeakyBucket::new(Quota::per_second(10)).queue();
     let limiter = RateLimiter::new(queue, store::<_, String>());
-    assert!(
-        limiter
-            .until_ready("bob", 1)
-            .await
-            .unwrap()
-            .delay()
-            .is_zero()
-    );
+    let first = limiter.until_ready("bob", 1).await.unwrap();
+    assert!(first.delay().is_zero());
     let start = Instant::now();
     let dropped = timeout(millis(50), limiter.until_ready("bob", 1)).await;
     assert!(dropped.is_err());
@@ -166,10 +155,8 @@ async fn who_gives_up_a_delay_gives_its_turn_back() {
 
 #[tokio::test(start_paused = true)]
 async fn what_never_fits_is_an_error_at_once() {
-    let limiter = RateLimiter::new(
-        TokenBucket::new(Quota::per_day(3)).named("api"),
-        store::<_, String>(),
-    );
+    let bucket = TokenBucket::new(Quota::per_day(3)).named("api");
+    let limiter = RateLimiter::new(bucket, store::<_, String>());
     let error = limiter.until_ready("bob", 4).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::InvalidInput);
     let why = r#"a cost of 4 is more than "api" ever lets through, 3"#;

@@ -85,10 +85,8 @@ async fn one_more_than_may_wait_is_refused_and_gives_its_turn_back() {
         let decision = refused.decision().unwrap();
         let delay = if key == 0 { millis(200) } else { millis(100) };
         assert_eq!(decision.retry_after(), Some(delay), "{decision:?}");
-        assert_eq!(
-            (decision.remaining(), decision.delay()),
-            (0, Duration::ZERO)
-        );
+        assert_eq!(decision.remaining(), 0);
+        assert_eq!(decision.delay(), Duration::ZERO);
         assert!(!decision.never_fits());
     }
     // A waiter that hangs up makes room for the next request, which gets its turn.

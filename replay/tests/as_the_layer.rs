@@ -166,10 +166,8 @@ async fn what_is_counted_is_what_the_layer_answers() {
     let log = traffic.iter().cloned().map(Box::new).map(Ok);
     let scenarios = tollgate_replay::replay::replay(log, &extensions, vec![scenario]).unwrap();
     let counts = &scenarios[0].counts;
-    assert_eq!(
-        (counts.requests, counts.admitted, counts.without_rule),
-        (6_000, many(200), 0)
-    );
+    assert_eq!((counts.requests, counts.admitted), (6_000, many(200)));
+    assert_eq!(counts.without_rule, 0);
     assert_eq!((counts.refused, counts.rejected()), (many(429), many(500)));
     let tried = &counts.limits[0];
     assert_eq!(tried.refused, 0);

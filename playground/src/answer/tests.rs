@@ -32,12 +32,8 @@ fn a_run_tells_all_of_each_limit() {
     assert_eq!(run["bound"]["most"], 49);
     assert_eq!(run["worst"]["most"], 10);
     assert_eq!(run["outcome"][10], 2);
-    assert!(
-        told["limits"][1]["error"]
-            .as_str()
-            .unwrap()
-            .contains("fortnight")
-    );
+    let error = told["limits"][1]["error"].as_str().unwrap();
+    assert!(error.contains("fortnight"));
 }
 
 #[test]

@@ -208,15 +208,6 @@ pub fn forward_history() -> impl Strategy<Value = History> {
     history(forward(), op)
 }
 
-/// Checks only, forward and some microseconds back.
-pub fn checks() -> impl Strategy<Value = History> {
-    let back = (1..6_u8).prop_map(Turn::BackTicks);
-    history(
-        prop_oneof![9 => forward(), 1 => back],
-        cost().prop_map(Op::Check),
-    )
-}
-
 /// Checks only, forward and back by any step: of microseconds, of less than the shortest span, and
 /// of more than the longest.
 pub fn checks_back_and_forth() -> impl Strategy<Value = History> {

@@ -221,12 +221,8 @@ impl<A: Additive<State: Debug>> Played<A> {
         let held = self.held();
         let remaining = told.remaining();
         let fits = |units: u64| self.alone.fits(&self.plain, self.alone.amount(units), now);
-        prop_assert!(
-            remaining == 0 || fits(held + remaining),
-            "{}: {:?}",
-            name,
-            told
-        );
+        let are_left = remaining == 0 || fits(held + remaining);
+        prop_assert!(are_left, "{}: {:?}", name, told);
         prop_assert!(!fits(held + remaining + 1), "{}: {:?}", name, told);
         let mut spent = self.plain.clone();
         if held > 0 {

@@ -44,12 +44,7 @@ fn the_first_and_the_last_instant_are_instants_like_others() {
         for subject in every_algorithm(&USUAL) {
             let name = &subject.name;
             let (clock, limiter) = subject.limiter_at(start);
-            assert_eq!(
-                drain(&*limiter),
-                subject.limit(),
-                "{} at {start}",
-                subject.name
-            );
+            assert_eq!(drain(&*limiter), subject.limit(), "{name} at {start}");
             let decision = limiter.check(1);
             assert!(decision.retry_after().is_some(), "{name} at {start}");
             limiter.ask(Call::Refund(u32::MAX));
@@ -163,29 +158,16 @@ fn counts_if_accepted(quota: Quota) {
         for now in [0, START, LAST] {
             let (_, limiter) = subject.limiter_at(now);
             let limit = limiter.peek().remaining();
-            let expected = if subject.name == "burst of 1" {
-                quota.units().min(1)
-            } else {
-                quota.units()
-            };
-            assert_eq!(limit, expected, "{} {quota:?}", subject.name);
+            let burst = if *name == "burst of 1" { 1 } else { u64::MAX };
+            assert_eq!(limit, quota.units().min(burst), "{name} {quota:?}");
             let cost = u32::try_from(limit).unwrap_or(u32::MAX);
             assert!(limiter.check(cost).is_admitted(), "{name} {quota:?}");
             let left = limit - u64::from(cost);
             let decision = limiter.check(u32::MAX);
-            assert_eq!(
-                decision.is_admitted(),
-                left >= u64::from(u32::MAX),
-                "{} {quota:?}",
-                subject.name
-            );
-            let refused = limiter.check(1);
-            assert_eq!(
-                refused.is_admitted(),
-                left > 0,
-                "{} {quota:?}",
-                subject.name
-            );
+            let fits = left >= u64::from(u32::MAX);
+            assert_eq!(decision.is_admitted(), fits, "{name} {quota:?}");
+            let one_more = limiter.check(1).is_admitted();
+            assert_eq!(one_more, left > 0, "{name} {quota:?}");
         }
     }
 }

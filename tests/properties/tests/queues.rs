@@ -84,13 +84,7 @@ fn nobody_overtakes<A: KeyLimit>(
                 let delay = u64::try_from(rule.delay_of(&admission).as_micros()).unwrap();
                 let release = now + delay;
                 let last = turns.last().map_or(0, |(release, ..)| *release);
-                prop_assert!(
-                    release >= last,
-                    "{} before {} in {:?}",
-                    release,
-                    last,
-                    steps
-                );
+                prop_assert!(release >= last, "{release} before {last} in {steps:?}");
                 turns.push((release, cost, admission));
             }
             Step::GiveUp(which) => {

@@ -37,6 +37,6 @@ pub use crate::{
     server::Server,
     stepped::SteppedServer,
     store::Redis,
-    wait::{until, within},
+    wait::{comes, until, within},
     worker::Worker,
 };

@@ -23,6 +23,15 @@ pub async fn until<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
     panic!("{what}: not after {PATIENCE:?}")
 }
 
+/// Asks every 20 ms until it is so.
+///
+/// # Panics
+///
+/// When a minute has gone by: `what` did not come.
+pub async fn comes(what: &str, is_so: impl AsyncFn() -> bool) {
+    until(what, async || is_so().await.then_some(())).await;
+}
+
 /// The answer, if it comes in time.
 ///
 /// # Panics

@@ -5,10 +5,6 @@
 mod events;
 #[path = "../../support/listener.rs"]
 mod listener;
-#[path = "../../support/shadow_claims.rs"]
-mod shadow_claims;
-#[path = "../../support/steps.rs"]
-mod steps;
 mod traffic;
 
 mod charges;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    Quota, RateLimiter, Timestamp,
+    Quota, Timestamp,
     algorithm::{Ending, FixedWindow, KeyLimit, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
     store::{Ask, Change, LocalStore, RedisStore, Store},
@@ -25,11 +25,13 @@ where
         assert!(verdict.admitted, "{name}");
         admissions.push(verdict.snapshot);
     }
-    let limiter = RateLimiter::new(rule.clone(), store.clone());
     let left = async || -> Vec<u64> {
-        let peeked = limiter.peek(&bob).await.unwrap();
-        let members = peeked.policies().iter();
-        members.map(|member| member.remaining()).collect()
+        let looked = store.decide(&rule, &bob, Ask::Look(0)).wait().await;
+        let mut left = Vec::new();
+        rule.describe(&looked.unwrap().snapshot, &mut |member| {
+            left.push(member.remaining());
+        });
+        left
     };
     let mut before = left().await;
     let mut all = vec![before.clone()];
@@ -44,18 +46,14 @@ where
 }
 
 /// What is held beside the queue comes free wherever the request stood; its turn only comes free if
-/// it was the last one.
+/// it was the last one. So it is where either is in shadow.
 #[tokio::test]
 async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() {
-    async fn is_as_in_memory<A: Scripted<State: Send, Snapshot: Send>>(
-        server: &Server,
-        beside: A,
-        name: &str,
-    ) where
-        (A, tollgate::algorithm::LeakyBucketQueue): Scripted,
+    async fn is_as_in_memory<A>(server: &Server, name: &str, rule: A)
+    where
+        A: Scripted<State: Send, Snapshot: Send>,
     {
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
-        let rule = (beside, LeakyBucket::new(Quota::per_second(10)).queue());
         let local = LocalStore::builder().clock(clock.clone()).build();
         let redis = RedisStore::builder(server.client().await)
             .prefix(name)
@@ -68,33 +66,12 @@ async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() 
         assert_eq!(in_redis, expected, "{name}");
     }
     let (server, day) = (Server::start().await, Quota::per_day(100));
-    is_as_in_memory(&server, TokenBucket::new(day).settled(), "bucket").await;
-    is_as_in_memory(&server, SlidingLog::new(day).settled(), "log").await;
-    is_as_in_memory(&server, FixedWindow::new(day).settled(), "window").await;
-}
-
-/// The same of a queue in shadow.
-#[tokio::test]
-async fn a_turn_in_shadow_is_given_back() {
-    let server = Server::start().await;
-    let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
-    let store = RedisStore::builder(server.client().await).clock(clock);
-    let store = store.deadline(Duration::from_secs(10)).build();
-    let queue = LeakyBucket::new(Quota::per_second(1)).capacity(4).queue();
-    let limits = (TokenBucket::new(Quota::per_day(9)), queue.shadow());
-    let left = async || {
-        let looked = store.decide(&limits, "bob", Ask::Look(0)).wait().await;
-        crate::shadow_claims::shadow_of(&limits, &looked.unwrap().snapshot)
-            .0
-            .remaining()
-    };
-    let charged = store.decide(&limits, "bob", Ask::Charge(3)).wait().await;
-    let admission = &charged.unwrap().snapshot;
-    let before = left().await;
-    let withdrawn = Change::End(admission, Ending::Withdrawn { cost: 3 });
-    drop(store.change(&limits, "bob", withdrawn));
-    until("the turn", async || {
-        (left().await == before + 3).then_some(())
-    })
-    .await;
+    let queue = || LeakyBucket::new(Quota::per_second(10)).queue();
+    let (bucket, log) = (TokenBucket::new(day).settled(), SlidingLog::new(day));
+    let window = || FixedWindow::new(day).settled();
+    is_as_in_memory(&server, "bucket", (bucket.clone(), queue())).await;
+    is_as_in_memory(&server, "log", (log.settled(), queue())).await;
+    is_as_in_memory(&server, "window", (window(), queue())).await;
+    is_as_in_memory(&server, "shadow", (window(), queue().shadow())).await;
+    is_as_in_memory(&server, "held-in-shadow", (bucket.shadow(), queue())).await;
 }

@@ -1,10 +1,15 @@
 //! Each decision sends one command, and nothing else.
 
-use std::time::Duration;
+use std::{slice::from_ref, time::Duration};
 
 use fred::types::RespVersion;
-use tollgate::{Decision, clock::ManualClock, store::RedisStore};
-use tollgate_properties::{numbers::Numbers, subject::instant};
+use tollgate::{clock::ManualClock, store::RedisStore};
+use tollgate_properties::{
+    alike::{Story, decides_as_the_rule},
+    history::any_history_with_debits,
+    numbers::Numbers,
+    subject::instant,
+};
 use tollgate_redis_tests::{Redis, connect, every_algorithm};
 
 const SECOND: u64 = 1_000_000;
@@ -75,40 +80,26 @@ fn a_decision_is_one_command_and_nothing_else() {
     }
 }
 
-/// One recorded trace, as this protocol tells it.
-fn trace(redis: &Redis, version: RespVersion, prefix: &str) -> Vec<Decision> {
+/// The other protocol is that of all other tests.
+#[test]
+fn over_resp3_every_decision_is_the_pure_rules() {
+    let redis = Redis::start();
     let config = fred::types::config::Config {
-        version,
+        version: RespVersion::RESP3,
         ..redis.server().config()
     };
     let client = redis.wait(connect(config));
-    let clock = ManualClock::at(instant(1_700_000_000_000_000));
-    let store = RedisStore::builder(client)
-        .clock(clock.clone())
-        .prefix(prefix);
-    let store = store.deadline(Duration::from_secs(20)).build();
-    let mut told = Vec::new();
-    for subject in every_algorithm(&NUMBERS) {
-        let limiter = subject.bucket.limiter_over(store.clone(), "bob".to_owned());
-        let mut now = 1_700_000_000_000_000;
-        for turn in 0..60_u32 {
-            now +=
-                i128::from(turn * 7_919 % 5_000) * 1_000 - i128::from(turn % 9 / 8) * 200_000_000;
-            clock.set(instant(now));
-            told.push(redis.wait(limiter.check(turn * 31 % 5)).unwrap());
-            told.push(redis.wait(limiter.peek()).unwrap());
-            if turn % 5 == 4 {
-                redis.wait(limiter.refund(turn % 3)).unwrap();
-            }
-        }
-    }
-    told
-}
-
-#[test]
-fn both_protocols_tell_the_same_decisions() {
-    let redis = Redis::start();
-    let two = trace(&redis, RespVersion::RESP2, "two");
-    assert_eq!(two.len(), every_algorithm(&NUMBERS).len() * 120);
-    assert_eq!(two, trace(&redis, RespVersion::RESP3, "three"));
+    redis.for_all(24, any_history_with_debits, |history| {
+        let clock = ManualClock::at(instant(history.start));
+        let store = RedisStore::builder(client.clone()).clock(clock.clone());
+        let store = store.deadline(Duration::from_secs(20)).build();
+        every_algorithm(&NUMBERS).iter().try_for_each(|subject| {
+            let limiter = subject.bucket.limiter_over(store.clone(), redis.new_key());
+            let story = Story::of(&history);
+            decides_as_the_rule(from_ref(subject), &story, &mut |_, call, now, _| {
+                clock.set(instant(now));
+                Ok(redis.wait(limiter.ask(call)).expect("an answer"))
+            })
+        })
+    });
 }

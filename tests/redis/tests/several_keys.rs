@@ -6,7 +6,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp,
+    Decision, EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
     algorithm::{
         FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
@@ -56,14 +56,14 @@ fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What the store tells, if it is a decision or a look. The store is asked, and not a limiter: that
-/// charges at once what is held and nobody can settle.
+/// What the store tells, if it is a decision or a look, and of each limit in shadow. The store is
+/// asked, and not a limiter: that charges at once what is held and nobody can settle.
 async fn told<L: Limit, S: Store<L, Keys>>(
     store: &S,
     limits: &L,
     keys: &Keys,
     call: Call<'_>,
-) -> Option<Decision> {
+) -> Option<(Decision, Vec<(PolicyDecision, bool)>)> {
     let written = match call {
         Call::Check(_) | Call::Look(_) => {
             let ask = match call {
@@ -71,7 +71,11 @@ async fn told<L: Limit, S: Store<L, Keys>>(
                 _ => store::Ask::Look(1),
             };
             let decided = store.decide(limits, keys, ask).wait().await.unwrap();
-            return Some(limits.decision_of(&decided.snapshot));
+            let mut in_shadow = Vec::new();
+            limits.shadows_of(&decided.snapshot, &mut |policy, would_refuse| {
+                in_shadow.push((policy, would_refuse));
+            });
+            return Some((limits.decision_of(&decided.snapshot), in_shadow));
         }
         Call::Debit(units) => store.change(limits, keys, Change::Debit(units)),
         Call::Refund(cost) => store.change(limits, keys, Change::Refund(cost)),
@@ -132,7 +136,13 @@ fn every_place_holds_every_rule(
     is_as_in_memory(redis, cases, store, limits);
     let limits = EachOf((log(), buckets(), log()));
     is_as_in_memory(redis, cases, store, limits);
-    let limits = EachOf((queue, gap.clone(), two()));
+    let limits = EachOf((queue.clone(), gap.clone(), two()));
+    is_as_in_memory(redis, cases, store, limits);
+    // What would be charged first, with the others and last, in shadow.
+    let held = tokens().named("held").settled();
+    let limits = EachOf((held.clone().shadow(), window(), queue.shadow()));
+    is_as_in_memory(redis, cases, store, limits);
+    let limits = EachOf((two().shadow(), held, gap.clone().shadow()));
     is_as_in_memory(redis, cases, store, limits);
     // Units that are held, and spent when their time is over.
     let held = tokens().settled().held_at_most(Duration::from_micros(7));

@@ -1,63 +1,61 @@
 //! A limit in shadow over Redis has the state of that limit, enforced alone, over exactly the
-//! requests that the enforced limits admit.
+//! requests that the enforced limits admit: it is the pure rule's, for which `shadows.rs` of the
+//! crate shows that. Across slots, `several_keys.rs` compares it with that in memory.
 
-use std::time::Duration;
+use std::slice::from_ref;
 
-use crate::shadow_claims::{START, stands_as_if_alone, stands_as_if_alone_by_its_key};
-use fred::clients::Client;
-use tollgate::{
-    Quota,
-    algorithm::*,
-    clock::ManualClock,
-    store::{LocalStore, RedisStore},
-};
+use tollgate::{Quota, RateLimiter, algorithm::*};
 use tollgate_algorithms::every_algorithm;
-use tollgate_redis_tests::{Cluster, Server};
+use tollgate_properties::{
+    alike::Story,
+    history::{Op, any_history_with_debits},
+    model::sliding_log,
+    numbers::numbers,
+    subject::Subject,
+};
+use tollgate_redis_tests::{Redis, redis_decides_as_the_rule};
 
-const STEPS: usize = 150;
-
-fn store(client: &Client, prefix: &str, clock: &ManualClock) -> RedisStore {
-    let builder = RedisStore::builder(client.clone()).prefix(prefix.replace(' ', "-"));
-    let builder = builder.deadline(Duration::from_secs(20));
-    builder.clock(clock.clone()).build()
+#[test]
+fn beside_an_enforced_limit_it_is_the_pure_rules_in_every_field() {
+    let redis = Redis::start();
+    let values = || (numbers(), any_history_with_debits());
+    redis.for_all(120, values, |(numbers, history)| {
+        let (quota, burst) = (numbers.quota(), numbers.burst);
+        let (precision, interval) = (numbers.precision(), numbers.interval());
+        let gate = || FixedWindow::new(numbers.other_quota()).named("gate");
+        // How long until there is room again in a log that owes is not told of a charge.
+        let is_log = |name: &str| name.contains("log") || name.contains("buckets");
+        let mut without_debits = history.clone();
+        (without_debits.steps).retain(|step| !matches!(step.op, Op::Debit(_)));
+        // Of the models nothing matters but the spans.
+        let spans = || [sliding_log(numbers.units, numbers.period)];
+        macro_rules! is_the_pure_rules {
+            ($given:tt $($name:literal, $made:expr, $model:ident $numbers:tt;)+) => {$(
+                let limits = (gate(), $made.named("tried").shadow());
+                let subject = Subject::over_redis($name, limits, spans());
+                let history = if is_log($name) { &without_debits } else { &history };
+                let story = Story {
+                    // In memory each member has a time of its own.
+                    steps_back: false,
+                    ..Story::of(history)
+                };
+                redis_decides_as_the_rule(&redis, from_ref(&subject), &story)?;
+            )+};
+        }
+        every_algorithm!(is_the_pure_rules, quota, burst, precision, interval);
+        Ok(())
+    });
 }
 
-macro_rules! for_every_algorithm {
-    ($case:ident) => {
-        let quota = Quota::per_second(2);
-        let (burst, precision) = (5, Duration::from_millis(100));
-        let interval = Duration::from_millis(400);
-        every_algorithm!($case, quota, burst, precision, interval);
-    };
-}
-
-#[tokio::test]
-async fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
-    let server = Server::start().await;
-    let client = server.client().await;
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let of = |who: &str| store(&client, &format!("{who} {}", $name), &clock);
-            let stores = (of("both"), of("alone"), of("gate"));
-            stands_as_if_alone($name, ($made, $made.shadow()), stores, &clock, STEPS).await;
-        )+};
-    }
-    for_every_algorithm!(case);
-}
-
-/// With keys in several slots the shadow is charged in the second round, as the enforced limit is.
-#[tokio::test]
-async fn across_slots_it_stands_as_it_does_alone_in_memory() {
-    let cluster = Cluster::start().await;
-    let client = cluster.client().await;
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            let both = store(&client, &format!("slots {}", $name), &clock);
-            let alone = LocalStore::builder().clock(clock.clone()).build();
-            stands_as_if_alone_by_its_key($name, ($made, $made.shadow()), (both, alone), &clock, STEPS / 3).await;
-        )+};
-    }
-    for_every_algorithm!(case);
+#[test]
+fn what_a_log_owes_is_charged_to_it_whether_it_fits_or_not() {
+    let redis = Redis::start();
+    let (store, log) = (
+        redis.store_with_prefix("t"),
+        SlidingLog::new(Quota::per_day(5)),
+    );
+    let in_shadow = RateLimiter::new(log.clone().shadow(), store.clone());
+    redis.wait(in_shadow.debit("bob", 9)).unwrap();
+    let enforced = RateLimiter::new(log, store);
+    assert_eq!(redis.wait(enforced.peek("bob")).unwrap().remaining(), 0);
 }

@@ -1,6 +1,5 @@
 //! What callers see over real connections.
 
-mod frames;
 mod loopback;
 #[path = "../../support/mod.rs"]
 mod support;

@@ -82,24 +82,14 @@ fn it_tells_how_long_a_refused_caller_waits_and_why() {
 }
 
 #[test]
-fn it_tells_which_limit_lets_fewer_guesses_at_a_login_through_in_a_minute() {
-    let page = open();
-    page.press_button("Guesses at a login");
-    let worst = |which| format!("[data-limit='{which}'] [data-is='worst'] b");
-    page.shows(&worst(0), |text| text == "5");
-    page.shows(&worst(1), |text| text == "9");
-    assert_eq!(
-        page.text(LESS),
-        "In the worst span (the 60 s with most units of one caller) limit 1 lets less through: \
-         5, not 9."
-    );
-    page.is_well();
-}
-
-#[test]
 fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
     let page = open();
     for (called, says) in [
+        (
+            "Guesses at a login",
+            "In the worst span (the 60 s with most units of one caller) limit 1 lets less \
+             through: 5, not 9.",
+        ),
         // What a queue releases is compared with what a bucket admits.
         (
             "A little too fast",
@@ -382,12 +372,8 @@ fn a_recording_is_simulated() {
         text == "Request 2 of 3, at 0.5 s, of bob, cost 2."
     });
     page.shows(WHY, |text| text.contains("admitted 750 ms later"));
-    assert!(
-        page.script("location.hash")
-            .as_str()
-            .unwrap()
-            .contains("alice")
-    );
+    let address = page.script("location.hash");
+    assert!(address.as_str().unwrap().contains("alice"));
 
     // As long as it may be: it is no part of the address any more.
     let repeated = |times: u32| {

@@ -77,12 +77,8 @@ fn assert_tells_the_requests(log: &[u8], format: Format) -> Vec<Logged> {
     let text = String::from_utf8_lossy(log);
     let (requests, reader) = read_all(log, None);
     assert_eq!(reader.format(), format, "{text}");
-    assert_eq!(
-        reader.unreadable().count(),
-        0,
-        "{text}{:?}",
-        reader.unreadable()
-    );
+    let unreadable = reader.unreadable();
+    assert_eq!(unreadable.count(), 0, "{text}{unreadable:?}");
     let are_left_out = reader.other() >= 4;
     assert!(are_left_out, "each request began, and one failed: {text}");
     let told = requests.iter().map(|logged| {

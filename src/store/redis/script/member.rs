@@ -185,7 +185,7 @@ impl Named<'_> {
             );
         }
         let refused = match self.member.in_shadow {
-            true => format!("if not {fits} then {cost} = 0 end\n"),
+            true => format!("if not ({fits} or must) then {cost} = 0 end\n"),
             false => String::new(),
         };
         if self.list.is_some() {

@@ -134,7 +134,7 @@ fits_1, ends_1, debt_1, speed_1 =
   bucket(last_1, now_1, cost_1, must, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
 local fits_2 = fixed_window(last_1, now_1, cost_2, must, units_2, period_2, opens_at_first_2,
   start_2, used_2)
-if not fits_2 then cost_2 = 0 end
+if not (fits_2 or must) then cost_2 = 0 end
 local ends_2
 _, ends_2, start_2, used_2 =
   fixed_window(last_1, now_1, cost_2, must, units_2, period_2, opens_at_first_2, start_2, used_2)

@@ -12,7 +12,7 @@ use tollgate::{
     algorithm::FixedWindow,
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Server, until};
+use tollgate_redis_tests::{Server, comes, until};
 use tracing::Level;
 
 use crate::{
@@ -90,10 +90,8 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
     println!("{usage:?}");
     assert_eq!(usage.unavailable, failed);
     assert!(usage.admitted > decided);
-    assert_eq!(
-        (usage.refused, usage.misconfigured, usage.invalid),
-        (0, 0, 0)
-    );
+    let others = [usage.refused, usage.misconfigured, usage.invalid];
+    assert_eq!(others, [0; 3]);
     assert_eq!(usage.in_flight, 0);
     assert!(usage.last_answer.unwrap().elapsed() < Duration::from_secs(30));
     let told = told_of(server.port());
@@ -128,10 +126,8 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
     assert!(events[1..].iter().all(says_why), "{told:?}");
     let usage = store.usage();
     assert_eq!((decided, usage.misconfigured), (0, failed));
-    assert_eq!(
-        (usage.unavailable, usage.admitted, usage.reconnects),
-        (0, 0, 0)
-    );
+    let others = [usage.unavailable, usage.admitted, usage.reconnects];
+    assert_eq!(others, [0; 3]);
     assert_eq!(usage.last_answer, None);
     // No other events, however many callers come.
     assert_eq!(told.len(), events.len(), "{told:?}");
@@ -200,21 +196,13 @@ async fn decisions_are_counted_by_how_they_end_and_looks_are_not() {
     let mut asking: JoinSet<_> = four
         .map(|(limiter, key)| async move { limiter.check(&key).await.map(drop) })
         .collect();
-    until("four in flight", async || {
-        (store.usage().in_flight == 4).then_some(())
-    })
-    .await;
+    comes("four in flight", async || store.usage().in_flight == 4).await;
     asking.shutdown().await;
-    until("none in flight", async || {
-        (store.usage().in_flight == 0).then_some(())
-    })
-    .await;
+    comes("none in flight", async || store.usage().in_flight == 0).await;
     server.continue_process();
     let usage = store.usage();
-    assert_eq!(
-        (usage.admitted, usage.refused, usage.unavailable),
-        (3, 2, 0)
-    );
+    let counts = [usage.admitted, usage.refused, usage.unavailable];
+    assert_eq!(counts, [3, 2, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -227,10 +215,7 @@ async fn a_connection_that_is_made_anew_is_counted_and_a_flapping_one_told_once_
     let begin = Instant::now();
     for number in 1..=12 {
         let _: i64 = server.command("CLIENT", &["KILL", "TYPE", "normal"]).await;
-        until("a connection", async || {
-            (store.usage().reconnects >= number).then_some(())
-        })
-        .await;
+        comes("a connection", async || store.usage().reconnects >= number).await;
     }
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
     let seconds = begin.elapsed().as_secs() as usize;

@@ -395,17 +395,3 @@ fn a_hold_that_nobody_waits_for_any_more_holds_nothing() {
     is_dropped!(of_several, &keys);
     is_dropped!(in_flight, "bob");
 }
-
-#[test]
-fn each_of_several_keys_is_held_and_settled() {
-    let redis = Redis::start();
-    let limits = EachOf((tokens(), FixedWindow::new(Quota::per_day(10)), tokens()));
-    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
-    let keys = EachOf((Some("bob"), Some("bob"), None::<&str>));
-    let of = |keys: &_| redis.wait(limiter.peek(keys)).unwrap().remaining();
-    let held = redis.wait(limiter.hold(&keys, 4)).unwrap().unwrap();
-    assert_eq!(of(&keys), 6);
-    redis.wait(async { held.settle(1).await }).unwrap();
-    assert_eq!(of(&EachOf((Some("bob"), None, None))), 9);
-    assert_eq!(of(&EachOf((None, Some("bob"), None))), 6);
-}

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::SlidingLog, store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, centralized, slot_of, until};
+use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, centralized, comes, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
@@ -86,10 +86,7 @@ async fn one_missed_deadline_is_enough_where_requests_are_rare() {
     proxy.hold_first(1);
     limiter.check(&7_u32).await.unwrap_err();
     let missed = Instant::now();
-    until("another connection", async || {
-        (proxy.accepted() > 1).then_some(())
-    })
-    .await;
+    comes("another connection", async || proxy.accepted() > 1).await;
     assert!(missed.elapsed() < WANTED + SLACK, "{:?}", missed.elapsed());
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
 }
@@ -101,18 +98,12 @@ async fn a_hung_member_of_a_pool_is_left_out_of_the_turns() {
     let pool = Pool::new(centralized(proxy.port()), None, None, None, 4).unwrap();
     let store = store(pool);
     let traffic = Traffic::through(&store, OnStoreError::Refuse);
-    until("four connections", async || {
-        (proxy.accepted() == 4).then_some(())
-    })
-    .await;
+    comes("four connections", async || proxy.accepted() == 4).await;
     traffic.is_decided().await;
     proxy.hold_first(1);
     let held = Instant::now();
     traffic.is_answered_at_all(Answer::Unavailable).await;
-    until("a fifth connection", async || {
-        (proxy.accepted() > 4).then_some(())
-    })
-    .await;
+    comes("a fifth connection", async || proxy.accepted() > 4).await;
     traffic.is_decided().await;
     let seen = traffic.end().await;
     let failed: Vec<_> = (seen.iter())
@@ -220,16 +211,8 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
     let server = Server::start().await;
     // The system buffers four megabytes. Nine long keys make a command of two kilobytes.
     let log = |more| SlidingLog::new(Quota::per_hour(UNITS + more));
-    let logs = (
-        log(0),
-        log(1),
-        log(2),
-        log(3),
-        log(4),
-        log(5),
-        log(6),
-        log(7),
-    );
+    let [a, b, c, d, e, f, g, h] = [0, 1, 2, 3, 4, 5, 6, 7].map(log);
+    let logs = (a, b, c, d, e, f, g, h);
     for number in 0..MAX_TRIES {
         let proxy = Proxy::start(server.port(), Duration::ZERO).await;
         let store = |config, deadline| {

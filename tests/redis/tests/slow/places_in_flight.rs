@@ -261,11 +261,8 @@ fn leases_that_no_script_wrote_are_an_error() {
     let _place = hold(&redis, &limiter, "ann").unwrap();
     let key = redis.keys("t").remove(0);
     let state: bytes::Bytes = redis.ask("GET", &[&key]);
-    assert_eq!(
-        state.len(),
-        36 + 42,
-        "the numbers, and the lease of one process"
-    );
+    // The numbers, and the lease of one process.
+    assert_eq!(state.len(), 36 + 42);
     let mut shorter = state[..77].to_vec();
     shorter[29] = 41;
     let longer = [&state[..], b"x"].concat();
@@ -277,58 +274,33 @@ fn leases_that_no_script_wrote_are_an_error() {
 }
 
 #[test]
-fn each_of_several_keys_is_renewed_and_given_back() {
+fn places_and_holds_of_several_keys_are_taken_renewed_and_given_back_together() {
     let redis = Redis::start();
+    let tokens = TokenBucket::new(Quota::per_day(9)).named("tokens");
     let limits = EachOf((
         InFlight::new(2).named("user").held_at_most(TIME),
         InFlight::new(3).named("tenant").held_at_most(TIME),
+        tokens.settled(),
     ));
     let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
-    let caller = |name: &str| EachOf((Some(name.to_owned()), Some(7_u64)));
-    let hold = |name| redis.wait(limiter.hold(&caller(name), 1)).unwrap();
-    let [first, second, third] = ["ann", "ann", "bob"].map(|name| hold(name).unwrap());
-    assert_eq!(hold("bob").unwrap_err().policy(), "tenant");
-    thread::sleep(TIME * 3);
+    let caller = |name: &str| EachOf((Some(name.to_owned()), Some(7_u64), Some(7_u64)));
+    let hold = |name, cost| redis.wait(limiter.hold(&caller(name), cost)).unwrap();
+    let settle = |hold: Hold, spent| redis.wait(async { hold.settle(spent).await }).unwrap();
     let left = |name| {
         let peeked = redis.wait(limiter.peek(&caller(name))).unwrap();
-        [0, 1].map(|place| peeked.policies()[place].remaining())
+        [0, 1, 2].map(|place| peeked.policies()[place].remaining())
     };
+    let [first, second, third] = ["ann", "ann", "bob"].map(|name| hold(name, 2).unwrap());
+    assert_eq!(hold("bob", 1).unwrap_err().policy(), "tenant");
+    thread::sleep(TIME * 3);
     // One of cost 0 has no place to give back.
-    let nothing = redis
-        .wait(limiter.hold(&caller("ann"), 0))
-        .unwrap()
-        .unwrap();
-    redis.wait(async { nothing.settle(0).await }).unwrap();
-    assert_eq!((left("ann"), left("bob")), ([0, 0], [1, 0]));
-    redis.wait(async { first.settle(0).await }).unwrap();
-    assert_eq!((left("ann"), left("bob")), ([1, 1], [1, 1]));
-    redis.wait(async { second.settle(0).await }).unwrap();
-    redis.wait(async { third.settle(0).await }).unwrap();
-    assert_eq!((left("ann"), left("bob")), ([2, 3], [2, 3]));
-}
-
-#[test]
-fn a_place_and_a_hold_of_two_keys_are_taken_and_given_back_together() {
-    let redis = Redis::start();
-    let limits = EachOf((
-        InFlight::new(1).named("user").held_at_most(TIME),
-        TokenBucket::new(Quota::per_day(3))
-            .named("tenant")
-            .settled(),
-    ));
-    let limiter = RateLimiter::new(limits, redis.store_with_prefix("t"));
-    let caller = EachOf((Some("ann".to_owned()), Some(7_u64)));
-    let hold = || redis.wait(limiter.hold(&caller, 1)).unwrap();
-    let left = || {
-        let peeked = redis.wait(limiter.peek(&caller)).unwrap();
-        [0, 1].map(|place| peeked.policies()[place].remaining())
-    };
-    let first = hold().unwrap();
-    assert_eq!(hold().unwrap_err().policy(), "user");
-    assert_eq!(left(), [0, 2]);
-    redis.wait(async { first.settle(0).await }).unwrap();
-    assert_eq!(left(), [1, 3]);
-    assert!(hold().is_ok());
+    settle(hold("ann", 0).unwrap(), 0);
+    assert_eq!((left("ann"), left("bob")), ([0, 0, 3], [1, 0, 3]));
+    settle(first, 0);
+    assert_eq!((left("ann"), left("bob")), ([1, 1, 5], [1, 1, 5]));
+    settle(second, 1);
+    settle(third, 3);
+    assert_eq!((left("ann"), left("bob")), ([2, 3, 5], [2, 3, 5]));
 }
 
 /// A process that has two places of `bob`, as long as it lives.
@@ -470,28 +442,10 @@ impl Protocol<'_> {
 
     /// Runs the script: the first byte of its reply, and how many are in flight.
     fn run(&self, op: f64, message: Message) -> (u8, u64) {
-        let Message {
-            process,
-            cost,
-            number,
-            running,
-            ..
-        } = message;
-        let an_hour = 3_600_000_000.0;
-        let numbers = [
-            op,
-            self.now,
-            cost,
-            self.places,
-            an_hour,
-            process as f64 + 1.0,
-            number,
-            running,
-        ];
-        let argument: Vec<u8> = numbers
-            .iter()
-            .flat_map(|number| number.to_le_bytes())
-            .collect();
+        let (an_hour, process) = (3_600_000_000.0, message.process as f64 + 1.0);
+        let about = [op, self.now, message.cost, self.places, an_hour, process];
+        let numbers = about.into_iter().chain([message.number, message.running]);
+        let argument: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
         let words = [self.sha.as_bytes(), b"1", self.key.as_bytes(), &argument];
         let reply: bytes::Bytes = self.redis.ask("EVALSHA", &words);
         let at = if reply[0] == 1 { 22 } else { 8 };
@@ -513,12 +467,11 @@ impl Protocol<'_> {
     }
 
     fn is_heard(&mut self, at: usize) {
-        let Message {
-            process, admitted, ..
-        } = self.replied.swap_remove(at);
-        match admitted {
-            true => self.processes[process].sure += 1,
-            false => self.processes[process].running -= 1,
+        let reply = self.replied.swap_remove(at);
+        let process = &mut self.processes[reply.process];
+        match reply.admitted {
+            true => process.sure += 1,
+            false => process.running -= 1,
         }
     }
 

@@ -47,43 +47,33 @@ fn tuples() -> Vec<Subject> {
         )
     };
     let (window, two, tokens, gcra, queue, gap) = others();
+    let [a, b, c, d, e] = [5, 6, 7, 8, 9].map(log);
+    let [x, y, z] = [5, 6, 7].map(buckets);
+    let (four, five) = (z.clone().strict(), e.clone());
+    let (left, right) = ((tokens.clone(), a.clone()), (a.clone(), tokens.clone()));
+    let kinds = (
+        window,
+        two,
+        tokens,
+        gcra,
+        queue,
+        gap.clone(),
+        a.clone(),
+        y.clone(),
+    );
     vec![
-        tuple("three logs", (log(5), buckets(6), log(7))),
-        tuple("four logs", (log(5), log(6), buckets(7).strict(), log(8))),
-        tuple("five logs", (log(5), log(6), log(7), log(8), log(9))),
+        tuple("three logs", (a.clone(), y.clone(), c.clone())),
+        tuple("four logs", (a.clone(), b.clone(), four, d.clone())),
         tuple(
-            "eight logs",
-            (
-                log(5),
-                log(6),
-                log(7),
-                log(8),
-                log(9),
-                buckets(5),
-                buckets(6),
-                buckets(7),
-            ),
+            "five logs",
+            (a.clone(), b.clone(), c.clone(), d.clone(), five),
         ),
         tuple("six others", others()),
-        tuple(
-            "eight of eight kinds",
-            (
-                window,
-                two,
-                tokens.clone(),
-                gcra,
-                queue,
-                gap.clone(),
-                log(5),
-                buckets(6),
-            ),
-        ),
-        tuple(
-            "nested on the left",
-            ((tokens.clone(), log(5)), gap.clone()),
-        ),
-        tuple("nested on the right", (gap.clone(), (log(5), tokens))),
-        tuple("nine", ((others(), log(5)), (log(6), gap))),
+        tuple("eight of eight kinds", kinds),
+        tuple("nested on the left", (left, gap.clone())),
+        tuple("nested on the right", (gap.clone(), right)),
+        tuple("nine", ((others(), a.clone()), (b.clone(), gap))),
+        tuple("eight logs", (a, b, c, d, e, x, y, z)),
     ]
 }
 

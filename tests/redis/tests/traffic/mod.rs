@@ -133,24 +133,15 @@ impl Traffic {
 
     /// Waits until decisions come.
     pub(crate) async fn is_decided(&self) {
-        let since = Instant::now();
-        until("decisions", async || {
-            let admitted = |seen: &Seen| seen.at > since && seen.answer == Answer::Admitted;
-            let number = self.since(since).filter(admitted).count();
-            (number > 2 * TASKS as usize).then_some(())
-        })
-        .await;
+        self.is_answered(Answer::Admitted).await;
     }
 
     /// Waits until many requests get this answer.
     pub(crate) async fn is_answered(&self, answer: Answer) {
         let since = Instant::now();
         until("an answer", async || {
-            let number = self
-                .since(since)
-                .filter(|seen| seen.answer == answer)
-                .count();
-            (number > 2 * TASKS as usize).then_some(())
+            let seen: Vec<_> = self.since(since).collect();
+            (count(&seen, answer) > 2 * TASKS as usize).then_some(())
         })
         .await;
     }
