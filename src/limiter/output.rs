@@ -42,7 +42,7 @@ pub trait Output<L: Limit, K: Key>: Sized {
     ) -> Self;
 }
 
-/// Charges a held cost.
+/// Charges a held cost. `until_ready` holds first: whoever gives up before is not charged.
 pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
     (store, limit, key): (&S, &L, &Q),
     verdict: &Verdict<L::Snapshot>,

@@ -51,10 +51,16 @@ struct Counts<K> {
 }
 
 impl<K: Key> MostRefused<K> {
-    /// Counts for at most so many keys, and at least for one.
+    /// Counts for at most so many keys.
+    ///
+    /// # Panics
+    ///
+    /// If that is none.
+    #[track_caller]
     pub fn new(max_keys: usize) -> Self {
+        assert!(max_keys > 0, "it counts for 0 keys");
         Self(Arc::new(Mutex::new(Counts {
-            max_keys: max_keys.max(1),
+            max_keys,
             keys: Vec::new(),
             places: HashMap::new(),
             in_order: BTreeSet::new(),

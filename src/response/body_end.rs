@@ -118,7 +118,7 @@ impl fmt::Debug for End {
 
 /// The closure that says what a request has spent, and the clock that says how long it took.
 pub(crate) struct SpentAtEnd<F: ?Sized = dyn Fn(&End) -> u32 + Send + Sync> {
-    // Not the system's: reading that twice takes as long as all else here.
+    // It reads the processor's counter: two readings of an `Instant` take 50 ns.
     clock: SystemClock,
     spent: F,
 }

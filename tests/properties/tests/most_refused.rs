@@ -9,6 +9,12 @@ use tollgate::{
 use tollgate_properties::for_all;
 
 #[test]
+#[should_panic(expected = "it counts for 0 keys")]
+fn it_counts_for_a_key_at_least() {
+    MostRefused::<u8>::new(0);
+}
+
+#[test]
 fn no_count_is_too_low_or_too_high_by_more_than_its_share_and_nobody_above_it_is_missing() {
     let keys = prop_oneof![3 => 0..4_u8, 2 => 0..30_u8];
     let refused = (1..=8_usize, prop::collection::vec(keys, 0..200));

@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::algorithm::{
-    FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, Shadow, SlidingLog,
-    SlidingWindow, TokenBucket,
+    FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, Shadow,
+    SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::algorithm::{Gcra, PerRequest, Scripted};
 
@@ -196,6 +196,7 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
     let server = Loads::start("tuples");
     for (most, script) in [
         (5, Settled::<SlidingLog>::script()),
+        (5, Settled::<SlidingBuckets>::script()),
         (7, Settled::<TokenBucket>::script()),
         (8, Settled::<SlidingWindow>::script()),
         (8, SlidingLog::script()),
