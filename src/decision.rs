@@ -46,15 +46,24 @@ pub use status::{Judgement, Status};
 /// # Ok::<(), tollgate::StoreError>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Decision(Policies);
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 enum Policies {
+    /// Also one in shadow, which decides nothing.
     One(PolicyDecision),
     /// None, where every limit is in shadow or there is no key.
     Several(Arc<[PolicyDecision]>),
 }
+
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        self.policies() == other.policies()
+    }
+}
+
+impl Eq for Decision {}
 
 impl Decision {
     /// The decision of a single policy.
@@ -187,9 +196,11 @@ impl Decision {
     }
 
     /// What each policy decided: one, or each member of a tuple in its order; none where all are in
-    /// [shadow](crate::algorithm::Shadow), or where an [`EachOf`](crate::EachOf) has no key at all.
+    /// [shadow](crate::algorithm::Policy::shadow), or where an [`EachOf`](crate::EachOf) has no key
+    /// at all.
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
+            Policies::One(policy) if policy.in_shadow().is_some() => &[],
             Policies::One(policy) => std::slice::from_ref(policy),
             Policies::Several(policies) => policies,
         }

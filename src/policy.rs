@@ -79,6 +79,8 @@ pub struct Policy {
     shape: PolicyId,
     limit: u64,
     window_micros: u64,
+    counts_requests: bool,
+    in_shadow: bool,
 }
 
 impl Policy {
@@ -156,12 +158,18 @@ impl Policy {
             name,
             limit,
             window_micros,
+            counts_requests: false,
+            in_shadow: false,
         }
     }
 
-    /// This policy, but under the name of the other one if that has a name of its own.
+    /// This policy, as the other one is set up: under its name, if that has one of its own.
     #[must_use]
-    pub(crate) fn named_like(self, other: &Self) -> Self {
+    pub(crate) fn like(mut self, other: &Self) -> Self {
+        self.in_shadow = other.in_shadow;
+        if other.counts_requests {
+            self = self.per_request();
+        }
         match other.own_name() {
             Some(name) => self.known_as(name.clone()),
             None => self,
@@ -183,17 +191,126 @@ impl Policy {
         Ok(self.known_as(PolicyName::of(format_args!("{name}"))))
     }
 
-    /// The policy that counts requests: another one than this, unless this has a name of its own.
+    /// Charges each request 1, whatever it costs, and admits it if a cost of 1 would be admitted:
+    /// so that one tuple limits requests *and* what they cost.
+    ///
+    /// A request of cost 0 is admitted and charges nothing, here too. Every algorithm of this crate
+    /// has the same method, [`per_request`](crate::algorithm::TokenBucket::per_request).
+    ///
+    /// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm lets units through.
+    /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
+    /// - **Decision**: the limit and what remains are requests.
+    /// - **Policy**: without a name of its own it has the algorithm's name with `-per-request`
+    ///   appended, and buckets of its own. With a [name](Self::named), given before or after, it
+    ///   *is* that name: a plain limit of that name shares its buckets, as if this one's requests
+    ///   all had a cost of 1.
+    ///
+    /// # Example: two requests a minute, and a thousand tokens
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tollgate::{algorithm::TokenBucket, store::LocalStore};
+    ///
+    /// let limits = (
+    ///     TokenBucket::new(Quota::per_minute(2)).named("requests").per_request(),
+    ///     TokenBucket::new(Quota::per_minute(1_000)).named("tokens"),
+    /// );
+    /// let limiter = RateLimiter::new(limits, LocalStore::new());
+    /// assert!(limiter.check_cost("bob", 600).now().is_admitted());
+    /// assert_eq!(limiter.check_cost("bob", 600).now().policy(), "tokens");
+    /// assert!(limiter.check_cost("bob", 100).now().is_admitted());
+    /// assert_eq!(limiter.check_cost("bob", 100).now().policy(), "requests");
+    /// ```
     #[must_use]
-    pub(crate) fn per_request(self) -> Self {
-        if self.own_name().is_some() {
-            return self;
+    pub fn per_request(self) -> Self {
+        let mut requests = self;
+        if !requests.counts_requests && requests.own_name().is_none() {
+            requests.id = requests.id.and(PolicyId::of(0, "per-request"));
+            requests.name = PolicyName::of(format_args!("{}-per-request", &*requests.name));
         }
+        requests.counts_requests = true;
+        requests
+    }
+
+    /// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
+    /// others, or alone, before it may refuse anybody.
+    ///
+    /// Every algorithm of this crate has the same method,
+    /// [`shadow`](crate::algorithm::TokenBucket::shadow). Take it away, and the limit is enforced.
+    ///
+    /// - **Bound**: none; what it charges stays within that of the algorithm.
+    /// - **What it charges**: a request that all enforced limits beside it admit, if this one would
+    ///   admit it too. So its state is that of the same limit, enforced alone, over exactly the
+    ///   requests that the enforced limits admit. Several limits in shadow each count by
+    ///   themselves.
+    /// - **What callers see**: nothing. It is in no field and in none of
+    ///   [`policies`](crate::Decision::policies), [`policy`](crate::Decision::policy),
+    ///   [`remaining`](crate::Decision::remaining) and [`delay`](crate::Decision::delay); nobody
+    ///   waits for it. Where all limits are in shadow, a decision is of no policy: admitted, with
+    ///   the largest `u64` as its limit.
+    /// - **What it would do**: an [observer](crate::observe) sees it
+    ///   ([`shadows_of`](crate::algorithm::Limit::shadows_of)); it is logged and counted as
+    ///   `shadow_refused`.
+    /// - **State**: where that of the enforced limit would be, so that it keeps its count when it
+    ///   is enforced, and processes of both kinds count together over Redis.
+    /// - **Not for** a whole layer: [`enforce`](crate::RateLimitLayer::enforce) rehearses it with
+    ///   its costs and keys, for all callers or for some. Nor for
+    ///   [`InFlight`](crate::algorithm::InFlight), which only a layer rehearses.
+    ///
+    /// # Example: would a tenth of the daily quota be enough for an hour?
+    ///
+    /// ```
+    /// use tollgate::algorithm::{FixedWindow, Limit};
+    /// use tollgate::store::{Ask, LocalStore, Store};
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// let daily = FixedWindow::new(Quota::per_day(100)).named("daily");
+    /// let hourly = FixedWindow::new(Quota::per_hour(10)).named("hourly").shadow();
+    /// let limits = (daily, hourly);
+    /// let limiter = RateLimiter::new(limits.clone(), LocalStore::new());
+    ///
+    /// let decision = limiter.check_cost("bob", 8).now();
+    /// assert!(decision.is_admitted());
+    /// let decision = limiter.check_cost("bob", 8).now();
+    /// assert!(decision.is_admitted(), "the hourly limit would refuse it");
+    /// assert_eq!((decision.policies().len(), decision.remaining()), (1, 84));
+    /// # let store = LocalStore::<_, String>::new();
+    /// # let mut told = Vec::new();
+    /// # for _ in 0..2 {
+    /// #     use tollgate::store::Answer;
+    /// #     let answer = store.decide(&limits, "bob", Ask::Charge(8));
+    /// #     let Answer::Now(Ok(verdict)) = answer else { panic!() };
+    /// #     limits.shadows_of(&verdict.snapshot, &mut |policy, refuses| {
+    /// #         told.push((policy.policy().to_owned(), policy.remaining(), refuses));
+    /// #     });
+    /// # }
+    /// # assert_eq!(told, [("hourly".to_owned(), 2, false), ("hourly".to_owned(), 2, true)]);
+    /// ```
+    #[must_use]
+    pub fn shadow(self) -> Self {
         Self {
-            id: self.id.and(PolicyId::of(0, "per-request")),
-            name: PolicyName::of(format_args!("{}-per-request", &*self.name)),
+            in_shadow: true,
             ..self
         }
+    }
+
+    /// What a request of this cost is charged.
+    #[inline]
+    pub(crate) fn units<N: Ord + From<u8>>(&self, cost: N) -> N {
+        match self.counts_requests {
+            true => cost.min(N::from(1)),
+            false => cost,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn counts_requests(&self) -> bool {
+        self.counts_requests
+    }
+
+    #[inline]
+    pub(crate) fn is_in_shadow(&self) -> bool {
+        self.in_shadow
     }
 
     /// The name that it was given, if it was given one.
@@ -267,105 +384,4 @@ impl fmt::Display for Span {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_no_header_field_could_carry_is_refused_by_value() {
-        let too_long = "n".repeat(65);
-        for name in ["", "a b", "a\"b", "{a}", "naïve", "a\nb", "a:b", &too_long] {
-            let error = Policy::new("x", &[1], Duration::from_secs(1))
-                .named(name)
-                .unwrap_err();
-            assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_name_of_one_to_64_characters_is_kept_and_makes_other_buckets_and_numbers() {
-        let unnamed = Policy::new("x", &[1], Duration::from_secs(1));
-        for name in ["n", "aZ09_.-", &"n".repeat(64)] {
-            let named = unnamed.clone().named(name).unwrap();
-            assert_eq!(named.name(), name);
-            assert_ne!(named.id(), unnamed.id());
-            let others = Policy::new("x", &[2], Duration::from_secs(1));
-            let others = others.named(name).unwrap();
-            assert_eq!(others.id(), named.id());
-            let other_shape = Policy::new("y", &[1], Duration::from_secs(1));
-            assert_ne!(other_shape.named(name).unwrap().id(), named.id());
-        }
-    }
-
-    #[test]
-    fn a_policy_takes_over_a_name_but_not_what_others_are_called_without_one() {
-        let policy = |n| Policy::new("x", &[n], Duration::from_secs(1));
-        let named = policy(1).named("daily").unwrap();
-        let taken_over = policy(2).named_like(&named);
-        assert_eq!((taken_over.name(), taken_over.id()), ("daily", named.id()));
-        let kept = policy(2).named_like(&policy(1));
-        assert_eq!((kept.name(), kept.id()), ("x-2-1s", policy(2).id()));
-    }
-
-    #[test]
-    fn what_counts_requests_is_another_policy_or_other_numbers_of_the_same_name() {
-        let unnamed = Policy::new("x", &[1], Duration::from_secs(1));
-        let requests = unnamed.clone().per_request();
-        assert_eq!(requests.name(), "x-1-1s-per-request");
-        assert_ne!(requests.id(), unnamed.id());
-        assert_eq!(
-            (requests.limit(), requests.window()),
-            (1, Duration::from_secs(1))
-        );
-
-        let named = unnamed.named("rpm").unwrap();
-        let requests = named.clone().per_request();
-        assert_eq!((requests.name(), requests.id()), ("rpm", named.id()));
-        let named_later = Policy::new("x", &[1], Duration::from_secs(1)).per_request();
-        assert_eq!(named_later.named("rpm").unwrap(), requests);
-    }
-
-    #[test]
-    fn a_window_is_as_long_as_it_was_given_in_whole_microseconds() {
-        for window in [0, 1, 1_500_000].map(Duration::from_micros) {
-            assert_eq!(Policy::new("x", &[1], window).window(), window);
-        }
-        let longest = Policy::new("x", &[1], Duration::MAX);
-        assert_eq!(longest.window(), Duration::from_micros(u64::MAX));
-    }
-
-    #[test]
-    fn a_name_makes_the_same_id_in_every_build() {
-        assert_eq!(PolicyId::of(0, "daily").as_u64(), 0x13d8_1f56_9eb8_3c1d);
-        assert_eq!(PolicyId::of(1, "daily").as_u64(), 0xf93f_3805_6667_d003);
-    }
-
-    #[test]
-    fn whatever_an_algorithm_is_called_its_policy_has_a_name_that_can_be_sent() {
-        let policy = Policy::new("a\nb\"ü", &[1], Duration::from_secs(1));
-        assert_eq!(policy.name(), "a_b__-1-1s");
-    }
-
-    #[test]
-    fn the_order_of_the_members_makes_a_different_policy() {
-        let [a, b] = [1, 2].map(|n| Policy::new("x", &[n], Duration::from_secs(1)).id());
-        assert_ne!(a.and(b), b.and(a));
-        assert_ne!(a.and(b), a);
-        assert_ne!(a.and(a), a);
-    }
-
-    #[test]
-    fn a_span_is_printed_in_its_largest_whole_unit() {
-        let told: Vec<String> = [
-            0,
-            1,
-            1_500,
-            2_000,
-            90_000_000,
-            3_600_000_000,
-            172_800_000_000,
-        ]
-        .map(|micros| Span(micros).to_string())
-        .into();
-        assert_eq!(told, ["0us", "1us", "1500us", "2ms", "90s", "1h", "2d"]);
-    }
-}
+mod tests;

@@ -63,7 +63,7 @@ fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
     fn told<A: KeyLimit>(limit: &A, snapshot: &A::Snapshot) -> PolicyDecision {
         limit.decision_of(snapshot).policies()[0].clone()
     }
-    fn holds<A: Scripted>(name: &str, alone: &A, shadow: Shadow<A>) {
+    fn holds<A: Scripted>(name: &str, alone: &A, shadow: A) {
         let limits = (shadow.clone(), gate(), shadow);
         let mut now = START;
         let (mut states, mut state) = (limits.fresh(now), alone.fresh(now));
@@ -120,7 +120,7 @@ fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
 
 #[test]
 fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
-    fn holds<A: KeyLimit>(name: &str, algorithm: &A, shadow: Shadow<A>) {
+    fn holds<A: KeyLimit>(name: &str, algorithm: &A, shadow: A) {
         let clock = ManualClock::at(START);
         let limits = EachOf((gate(), shadow));
         let both = LocalStore::builder().clock(clock.clone()).build();
@@ -258,9 +258,9 @@ fn a_crowd_charges_it_what_one_caller_would() {
 /// Nothing that a limit in shadow is given makes it refuse anybody.
 #[test]
 fn one_that_is_set_up_wrongly_refuses_nobody_and_is_told_each_time() {
-    fn refuses_nobody<A: Algorithm>(wrong: A, cost: u32) {
+    fn refuses_nobody<A: Algorithm>(shadow: A, cost: u32) {
         let counts = Counts::default();
-        let limits = (a_day(100, "enforced"), Shadow::new(wrong.clone()));
+        let limits = (a_day(100, "enforced"), shadow);
         let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
         for _ in 0..5 {
             let decision = limiter.check_cost("bob", cost).now();
@@ -270,15 +270,18 @@ fn one_that_is_set_up_wrongly_refuses_nobody_and_is_told_each_time() {
         counts.are([5, 0, 5]);
     }
     let a_minute = Quota::per_minute(9);
-    refuses_nobody(a_day(0, "shadow"), 1);
-    refuses_nobody(TokenBucket::new(a_minute).burst(0).named("shadow"), 1);
-    refuses_nobody(Gcra::new(Quota::per_day(0)).named("shadow"), 1);
+    refuses_nobody(a_day(0, "shadow").shadow(), 1);
+    refuses_nobody(
+        TokenBucket::new(a_minute).burst(0).named("shadow").shadow(),
+        1,
+    );
+    refuses_nobody(Gcra::new(Quota::per_day(0)).named("shadow").shadow(), 1);
     let no_room = LeakyBucket::new(a_minute).capacity(0);
-    refuses_nobody(no_room.clone().named("shadow"), 1);
-    refuses_nobody(no_room.queue().named("shadow"), 1);
+    refuses_nobody(no_room.clone().named("shadow").shadow(), 1);
+    refuses_nobody(no_room.queue().named("shadow").shadow(), 1);
     // A cost that it could never let through.
-    refuses_nobody(SlidingLog::new(a_minute).named("shadow"), 10);
+    refuses_nobody(SlidingLog::new(a_minute).named("shadow").shadow(), 10);
     let wait = Duration::from_secs(1);
     let waits = TokenBucket::new(a_minute).wait_at_most(wait);
-    refuses_nobody(waits.named("shadow"), 20);
+    refuses_nobody(waits.named("shadow").shadow(), 20);
 }

@@ -311,7 +311,7 @@ impl DebtBucket {
         let mut made_of = self.made_of;
         change(&mut made_of);
         let bucket = Self::of(made_of)?;
-        let policy = bucket.policy.clone().named_like(&self.policy);
+        let policy = bucket.policy.clone().like(&self.policy);
         Ok(Self { policy, ..bucket })
     }
 
@@ -505,7 +505,10 @@ impl Scripted for DebtBucket {
         for (amount, at) in member.held_units() {
             self.debit_amount(&mut state, self.converted(&stored, amount), at);
         }
-        Some(self.lazy_status(&state, member.cost, member.admitted, member.now))
+        let asked = (member.cost, member.admitted);
+        Some(self.policy.told(asked, |(cost, admitted)| {
+            self.lazy_status(&state, cost, admitted, member.now)
+        }))
     }
 }
 

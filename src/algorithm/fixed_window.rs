@@ -109,7 +109,7 @@ impl FixedWindow {
     pub fn from_first_request(self) -> Self {
         let policy = Policy::of_window("window-from-first", self.quota, "");
         Self {
-            policy: policy.named_like(&self.policy),
+            policy: policy.like(&self.policy),
             from_first_request: true,
             ..self
         }

@@ -63,7 +63,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
     /// Calls `output` with what each policy decided.
     fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision));
 
-    /// Calls `output` with each policy in [shadow](crate::algorithm::Shadow): with its status, and
+    /// Calls `output` with each policy in [shadow](Policy::shadow): with its status, and
     /// with whether it would have refused the cost that the others admitted. It was not charged
     /// such a cost: its status is then that of a cost of 0.
     #[inline]
@@ -91,8 +91,9 @@ pub trait Limit: Clone + Send + Sync + 'static {
 
 /// Any limit that is charged to one key: an [`Algorithm`], or a tuple of several.
 ///
-/// One that is [settled](super::Settled) or in [shadow](super::Shadow) is a `KeyLimit`, too, and so
-/// is [`InFlight`](super::InFlight).
+/// One that is [settled](super::Settled) is a `KeyLimit`, too, and so is
+/// [`InFlight`](super::InFlight). It does what the policy says of requests: that each
+/// [counts as 1](Policy::per_request), or that they pass [in shadow](Policy::shadow).
 ///
 /// A [store](crate::store) keeps one state for each *(policy, key)*, and decides by
 /// [`Ask::decide`](crate::store::Ask::decide): a charge is a [`step`](Self::step), a look a
@@ -121,7 +122,8 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State;
 
     /// The status right after the decision about this cost; if it was admitted, after its charge.
-    /// A cost that would be admitted but is not charged is passed as 0.
+    /// A cost that would be admitted but is not charged is passed as 0. In shadow the status of a
+    /// cost that is refused is that of a cost of 0.
     fn snapshot(
         &self,
         state: &Self::State,
@@ -209,7 +211,10 @@ impl<A: Algorithm> Limit for A {
 
     #[inline]
     fn delay_of(&self, snapshot: &LazyStatus) -> Duration {
-        snapshot.delay(self.policy().limit())
+        match self.policy().is_in_shadow() {
+            false => snapshot.delay(self.policy().limit()),
+            true => Duration::ZERO,
+        }
     }
 }
 
@@ -222,15 +227,16 @@ impl<A: Algorithm> KeyLimit for A {
 
     #[inline]
     fn judge(&self, state: &A::State, cost: u32, now: Timestamp) -> bool {
-        Algorithm::judge(self, state, cost, now)
+        let policy = self.policy();
+        policy.is_in_shadow() || Algorithm::judge(self, state, policy.units(cost), now)
     }
 
     fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
-        Algorithm::debit(self, state, units, now);
+        Algorithm::debit(self, state, self.policy().units(units), now);
     }
 
     fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {
-        Algorithm::refund(self, state, cost, now);
+        Algorithm::refund(self, state, self.policy().units(cost), now);
     }
 
     #[inline]
@@ -244,18 +250,41 @@ impl<A: Algorithm> KeyLimit for A {
 
     #[inline]
     fn snapshot(&self, state: &A::State, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
-        self.lazy_status(state, cost, admitted, now)
+        let policy = self.policy();
+        policy.told((policy.units(cost), admitted), |(cost, admitted)| {
+            self.lazy_status(state, cost, admitted, now)
+        })
     }
 
     // Inlined always: a sixth of the instructions of a check (bench `instructions`).
     #[inline(always)]
     fn step(&self, state: &mut A::State, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        Algorithm::step(self, state, cost, now)
+        let policy = self.policy();
+        let (admitted, status) = Algorithm::step(self, state, policy.units(cost), now);
+        match admitted || !policy.is_in_shadow() {
+            true => (admitted, status),
+            false => (true, self.snapshot(state, cost, false, now)),
+        }
     }
 
     fn end(&self, state: &mut A::State, admission: &LazyStatus, ending: Ending, now: Timestamp) {
         if let Ending::Withdrawn { cost } = ending {
-            self.withdraw(state, admission, cost, now);
+            self.withdraw(state, admission, self.policy().units(cost), now);
+        }
+    }
+}
+
+impl Policy {
+    /// What is told of a cost that is admitted or refused: in shadow nothing is refused.
+    #[inline]
+    pub(super) fn told(
+        &self,
+        (cost, admitted): (u32, bool),
+        tell: impl Fn((u32, bool)) -> LazyStatus,
+    ) -> LazyStatus {
+        match admitted || !self.is_in_shadow() {
+            true => tell((cost, admitted)),
+            false => LazyStatus::WouldRefuse(tell((0, true)).resolve(self.limit())),
         }
     }
 }

@@ -237,8 +237,10 @@ impl Scripted for Log {
             }
             (numbers, _) => numbers.try_into().ok()?,
         };
-        let status = self.status_from(numbers, (member.cost, member.admitted), member.now);
-        Some(LazyStatus::Known(status))
+        let asked = (member.cost, member.admitted);
+        Some(self.policy.told(asked, |asked| {
+            LazyStatus::Known(self.status_from(numbers, asked, member.now))
+        }))
     }
 }
 

@@ -49,8 +49,7 @@
 //! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
 //!
 //! The example `custom_algorithm` is a whole one. Every algorithm is a [`KeyLimit`], as are a tuple
-//! of them and one that is settled or in shadow, and so a [`Limit`]: these are what stores and
-//! layers ask for.
+//! of them and one that is settled, and so a [`Limit`]: these are what stores and layers ask for.
 //!
 #![doc = include_str!("../docs/pictures/algorithms.md")]
 
@@ -69,12 +68,10 @@ mod leaky_bucket;
 pub(crate) mod limit;
 mod log;
 mod min_interval;
-mod per_request;
 mod same_rule;
 mod script;
 pub(crate) mod setters;
 mod settled;
-pub(crate) mod shadow;
 mod sliding_buckets;
 mod sliding_log;
 mod sliding_window;
@@ -93,13 +90,11 @@ pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use limit::{Ending, KeyLimit, Limit};
 pub use min_interval::MinInterval;
-pub use per_request::PerRequest;
 pub(crate) use script::Member;
 #[doc(hidden)]
 pub use script::{MemberReply, ScriptReply};
 pub use script::{Script, Scripted};
 pub use settled::Settled;
-pub use shadow::Shadow;
 pub use sliding_buckets::SlidingBuckets;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;

@@ -9,21 +9,10 @@ use super::{Additive, Algorithm, Policy, Script, ScriptReply, Scripted, Status};
 pub trait SameRule: Clone + Send + Sync + 'static {
     type Rule: Algorithm;
 
-    /// Whether each request counts as 1, whatever it costs.
-    const COUNTS_REQUESTS: bool = false;
-
     /// Whether requests wait for their turns.
     const IS_A_QUEUE: bool = false;
 
     fn rule(&self) -> &Self::Rule;
-}
-
-/// What a request of this cost is charged.
-fn charged<T: SameRule, N: Ord + From<u8>>(cost: N) -> N {
-    match T::COUNTS_REQUESTS {
-        true => cost.min(N::from(1)),
-        false => cost,
-    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -39,15 +28,15 @@ impl<T: SameRule> Algorithm for T {
     }
 
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.rule().judge(state, charged::<T, _>(cost), now)
+        self.rule().judge(state, cost, now)
     }
 
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
-        self.rule().debit(state, charged::<T, _>(units), now);
+        self.rule().debit(state, units, now);
     }
 
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
-        self.rule().refund(state, charged::<T, _>(cost), now);
+        self.rule().refund(state, cost, now);
     }
 
     #[inline]
@@ -56,14 +45,13 @@ impl<T: SameRule> Algorithm for T {
     }
 
     fn status(&self, state: &Self::State, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        let cost = charged::<T, _>(cost);
         self.rule().status(state, cost, admitted, now)
     }
 
     // Inlined always: a sixth of the instructions of a check (bench `instructions`).
     #[inline(always)]
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, LazyStatus) {
-        self.rule().step(state, charged::<T, _>(cost), now)
+        self.rule().step(state, cost, now)
     }
 
     fn lazy_status(
@@ -73,7 +61,6 @@ impl<T: SameRule> Algorithm for T {
         admitted: bool,
         now: Timestamp,
     ) -> LazyStatus {
-        let cost = charged::<T, _>(cost);
         self.rule().lazy_status(state, cost, admitted, now)
     }
 
@@ -82,7 +69,6 @@ impl<T: SameRule> Algorithm for T {
     }
 
     fn withdraw(&self, state: &mut Self::State, admission: &LazyStatus, cost: u32, now: Timestamp) {
-        let cost = charged::<T, _>(cost);
         self.rule().withdraw(state, admission, cost, now);
     }
 }
@@ -100,7 +86,7 @@ where
                 member.withdraws = true;
             });
         }
-        script.with(|member| member.per_request |= T::COUNTS_REQUESTS)
+        script
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {

@@ -218,7 +218,7 @@ impl Script {
         self.with(|member| (member.extra, member.kept) = (extra, kept))
     }
 
-    pub(super) fn with(mut self, change: impl Fn(&mut Member)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnMut(&mut Member)) -> Self {
         self.members.iter_mut().for_each(change);
         self
     }

@@ -33,11 +33,19 @@ macro_rules! setters {
 
         impl $(<$Of>)? $rule {
             /// Charges each request 1, whatever it costs; a cost of 0 stays 0. See
-            /// [`PerRequest`](crate::algorithm::PerRequest).
+            /// [`Policy::per_request`](crate::algorithm::Policy::per_request).
             #[must_use]
-            pub fn per_request(mut self) -> $crate::algorithm::PerRequest<Self> {
+            pub fn per_request(mut self) -> Self {
                 self.$($policy)+ = self.$($policy)+.per_request();
-                $crate::algorithm::PerRequest(self)
+                self
+            }
+
+            /// Rehearses the limit: it counts, and neither refuses nor delays. See
+            /// [`Policy::shadow`](crate::algorithm::Policy::shadow).
+            #[must_use]
+            pub fn shadow(mut self) -> Self {
+                self.$($policy)+ = self.$($policy)+.shadow();
+                self
             }
         }
     };
@@ -64,13 +72,6 @@ macro_rules! named {
             pub fn named(self, name: impl AsRef<str>) -> Self {
                 let named = $crate::algorithm::setters::Named::try_named(self, name);
                 named.unwrap_or_else(|error| panic!("{error}"))
-            }
-
-            /// Rehearses the limit: it counts, and neither refuses nor delays. See
-            /// [`Shadow`](crate::algorithm::Shadow).
-            #[must_use]
-            pub const fn shadow(self) -> $crate::algorithm::Shadow<Self> {
-                $crate::algorithm::Shadow::of(self)
             }
         }
     };

@@ -33,7 +33,7 @@ use std::{cmp::max, mem, time::Duration};
 use crate::{
     algorithm::{
         Additive, Algorithm, Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted,
-        limit::OneKey, script::matters_for_micros,
+        limit::OneKey, script::matters_for_micros, setters::Named,
     },
     clock::Timestamp,
     decision::{Counts, LazyStatus, PolicyDecision},
@@ -182,7 +182,10 @@ impl<A: Additive> Limit for Settled<A> {
 
     fn describe(&self, snapshot: &SettledSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
         let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
-        output(policy.counting(Counts::HeldUnits));
+        output(match self.rule.policy().counts_requests() {
+            true => policy,
+            false => policy.counting(Counts::HeldUnits),
+        });
     }
 }
 
@@ -190,37 +193,33 @@ impl<A: Additive> KeyLimit for Settled<A> {
     type State = SettledState<A::State>;
 
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
-        self.with_ended_spent(state, now, |state, now| {
-            let amount = self
-                .rule
-                .amount(cost.into())
-                .saturating_add(self.held(state));
-            cost == 0 || self.rule.fits(&state.state, amount, now)
-        })
+        self.rule.policy().is_in_shadow() || self.fits(state, cost, now)
     }
 
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp) {
         let now = self.bring_up_to(state, now);
-        self.rule.debit(&mut state.state, units, now);
+        self.rule.debit(&mut state.state, self.units(units), now);
     }
 
     /// Judges and holds in one: what has ended is spent once.
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot) {
         self.spend_what_ended(state, state.time(now));
-        let admitted = self.judge(state, cost, now);
+        let fits = self.fits(state, cost, now);
         match self.held_at_most_micros {
-            _ if !admitted || cost == 0 => {}
+            _ if !fits || cost == 0 => {}
             0 => self.debit(state, cost.into(), now),
-            _ => self.hold(state, cost, now),
+            _ => self.hold(state, self.units(cost), now),
         }
-        (admitted, self.snapshot(state, cost, admitted, now))
+        let admitted = fits || self.rule.policy().is_in_shadow();
+        (admitted, self.snapshot(state, cost, fits, now))
     }
 
     fn holds(&self, state: &Self::State, admission: &Self::Snapshot) -> bool {
         (state.generations.iter()).any(|held| held.is_named_by(admission))
     }
 
-    /// Of a request that was dropped before its turn nothing was spent.
+    /// Of a request that was dropped before its turn nothing was spent. One that would have been
+    /// refused holds nothing, and is charged nothing now.
     fn end(
         &self,
         state: &mut Self::State,
@@ -233,6 +232,10 @@ impl<A: Additive> KeyLimit for Settled<A> {
             Ending::Withdrawn { cost } => (cost, 0),
             Ending::Over => return,
         };
+        if admission.status.would_refuse() {
+            return;
+        }
+        let (held, spent) = (self.units(held), self.units(spent));
         let now = self.bring_up_to(state, now);
         let mut generations = state.generations.iter_mut();
         let spent = match generations.find(|held| held.is_named_by(admission)) {
@@ -251,7 +254,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
     /// Gives back what was settled; what is held is freed by settling it with less.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp) {
         let now = self.bring_up_to(state, now);
-        self.rule.refund(&mut state.state, cost, now);
+        self.rule.refund(&mut state.state, self.units(cost), now);
     }
 
     fn is_fresh(&self, state: &Self::State, now: Timestamp) -> bool {
@@ -303,14 +306,29 @@ impl<A: Additive> KeyLimit for Settled<A> {
         let is_held = admitted && cost > 0 && self.held_at_most_micros > 0;
         // Waits are told as of the caller's time, which may be earlier than the state's.
         self.with_ended_spent(state, now, |state, _| {
-            let (held, cost) = (self.held(state), (cost, admitted));
-            let status = self.rule.status_beside(&state.state, held, cost, now);
-            SettledSnapshot::of(LazyStatus::Known(status), &state.generations, is_held)
+            let (held, asked) = (self.held(state), (self.units(cost), admitted));
+            let status = self.rule.policy().told(asked, |asked| {
+                LazyStatus::Known(self.rule.status_beside(&state.state, held, asked, now))
+            });
+            SettledSnapshot::of(status, &state.generations, is_held)
         })
     }
 }
 
 impl<A: Additive> Settled<A> {
+    /// Whether a cost fits beside all that is held.
+    fn fits(&self, state: &SettledState<A::State>, cost: u32, now: Timestamp) -> bool {
+        self.with_ended_spent(state, now, |state, now| {
+            let amount = self.rule.amount(self.units(cost).into());
+            let amount = amount.saturating_add(self.held(state));
+            cost == 0 || self.rule.fits(&state.state, amount, now)
+        })
+    }
+
+    fn units<N: Ord + From<u8>>(&self, cost: N) -> N {
+        self.rule.policy().units(cost)
+    }
+
     /// Calls the closure with the state once what has ended is spent: with a copy, where something
     /// has ended.
     fn with_ended_spent<T>(
@@ -452,7 +470,8 @@ where
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         // The script has told how the list is beside what is held.
-        let is_held = member.charged && member.cost > 0 && self.held_at_most_micros > 0;
+        let is_held = member.charged && member.admitted && member.cost > 0;
+        let is_held = is_held && self.held_at_most_micros > 0;
         let status = self.rule.read(&mut vec![member].into_iter())?;
         Some(SettledSnapshot::of(status, &generations, is_held))
     }
@@ -493,6 +512,16 @@ impl<A: Additive> Settled<A> {
             held_at_most_micros,
             ..self
         })
+    }
+}
+
+impl<A: Additive + Named> Settled<A> {
+    /// Rehearses the limit: it counts, and never refuses. See [`Policy::shadow`].
+    #[must_use]
+    pub fn shadow(mut self) -> Self {
+        let policy = self.rule.policy_mut();
+        *policy = policy.clone().shadow();
+        self
     }
 }
 

@@ -113,7 +113,7 @@ impl SlidingBuckets {
     #[must_use]
     pub fn strict(self) -> Self {
         let (quota, precision) = (self.0.quota, self.0.slot_micros);
-        let policy = Self::policy("strict-buckets", quota, precision).named_like(&self.0.policy);
+        let policy = Self::policy("strict-buckets", quota, precision).like(&self.0.policy);
         let rule = Log::new(policy, quota, precision, quota.period_micros() + precision);
         Self(rule.expect("the quota was accepted before"))
     }

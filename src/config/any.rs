@@ -79,6 +79,10 @@ impl AnyAlgorithm {
     pub(crate) fn named(self, name: &str) -> Result<Self, ConfigError> {
         with_algorithm!(self, |rule| rule.try_named(name).map(Same))
     }
+
+    pub(crate) fn shadow(self) -> Self {
+        with_algorithm!(self, |rule| Same(rule.shadow()))
+    }
 }
 
 impl<'de> Deserialize<'de> for AnyAlgorithm {

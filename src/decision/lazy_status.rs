@@ -22,6 +22,8 @@ pub enum LazyStatus {
         /// Is given the numbers, the policy's limit, and the cost that was refused.
         resolve: fn(&[u64; 7], u64, u64) -> Status,
     },
+    /// That of a cost of 0, of a limit in shadow that would have refused.
+    WouldRefuse(Status),
 }
 
 impl LazyStatus {
@@ -43,7 +45,12 @@ impl LazyStatus {
         match self {
             Self::Known(status) => status.judgement == Judgement::Admitted,
             Self::Lazy { refused_cost, .. } => *refused_cost == 0,
+            Self::WouldRefuse(_) => true,
         }
+    }
+
+    pub(crate) fn would_refuse(&self) -> bool {
+        matches!(self, Self::WouldRefuse(_))
     }
 
     /// How long an admitted request of a policy with this limit must be delayed.
@@ -66,7 +73,7 @@ impl LazyStatus {
     #[inline]
     pub(crate) fn resolve(&self, limit: u64) -> Status {
         match self {
-            Self::Known(status) => *status,
+            Self::Known(status) | Self::WouldRefuse(status) => *status,
             Self::Lazy {
                 numbers,
                 refused_cost,

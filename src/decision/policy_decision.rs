@@ -15,7 +15,7 @@ pub struct PolicyDecision {
     status: LazyStatus,
     counts: Counts,
     pub(super) is_degraded: bool,
-    /// Of one in [shadow](crate::algorithm::Shadow), whether it would have refused.
+    /// Of one in [shadow](Policy::shadow), whether it would have refused.
     in_shadow: Option<bool>,
 }
 
@@ -45,7 +45,7 @@ impl PolicyDecision {
             status,
             counts: Counts::Units,
             is_degraded: false,
-            in_shadow: None,
+            in_shadow: policy.is_in_shadow().then(|| status.would_refuse()),
         }
     }
 
@@ -70,12 +70,6 @@ impl PolicyDecision {
     /// The same of a policy that counts this.
     pub(crate) fn counting(self, counts: Counts) -> Self {
         Self { counts, ..self }
-    }
-
-    /// The same of a policy in shadow, and whether it would have refused.
-    pub(crate) fn of_shadow(self, would_refuse: bool) -> Self {
-        let in_shadow = Some(would_refuse);
-        Self { in_shadow, ..self }
     }
 
     #[inline]

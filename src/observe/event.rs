@@ -205,8 +205,8 @@ impl<'a, K> Event<'a, K> {
         }
     }
 
-    /// Calls `output` with each policy in [shadow](crate::algorithm::Shadow), and whether it would
-    /// have refused this request, which the enforced policies have admitted.
+    /// Calls `output` with each policy in [shadow](crate::algorithm::Policy::shadow), and whether
+    /// it would have refused this request, which the enforced policies have admitted.
     ///
     /// For a request that was not admitted `output` is not called: policies in shadow are not asked
     /// then.

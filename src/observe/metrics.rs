@@ -39,7 +39,7 @@ const OTHER: &str = "_OTHER";
 /// |---|---|---|---|---|
 /// | `tollgate.requests` | counter | requests | `limit`, `outcome` | each request of a layer, or each call of a limiter, by the [name](Outcome::name) of its outcome |
 /// | `tollgate.units` | counter | units | `limit`, `outcome` | the cost of each request that was decided, by the decision; and the units that were `debited` |
-/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), that it refused (`refused`), or that it would have refused if it were enforced (`shadow_refused`); each member of a tuple counts, those in [shadow](crate::algorithm::Shadow) too |
+/// | `tollgate.policy.requests` | counter | requests | `limit`, `policy`, `outcome` | requests that were charged to a policy (`admitted`), that it refused (`refused`), or that it would have refused if it were enforced (`shadow_refused`); each member of a tuple counts, those in [shadow](crate::algorithm::Policy::shadow) too |
 /// | `tollgate.wait.duration` | histogram | seconds | `limit`, `outcome` | the delay of requests that are admitted and delayed, how long `until_ready` has waited, and the wait of those that are over their limit, if there is one |
 /// | `tollgate.store.duration` | histogram | seconds | `limit` | how long the store took to decide, [if enabled](Self::store_duration) |
 ///

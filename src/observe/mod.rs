@@ -30,7 +30,7 @@
 //! | `store_error` | could not be decided, or not be written | yes | no |
 //!
 //! The other outcomes belong to layers alone. [`Event::describe_shadows`] reports policies [in
-//! shadow](crate::algorithm::Shadow), of layers and of limiters.
+//! shadow](crate::algorithm::Policy::shadow), of layers and of limiters.
 //!
 //! # Ready-made
 //!

@@ -33,7 +33,7 @@ const MAX_KEY_LEN: usize = 200;
 ///   and the fields `key`, `policy`, `outcome`, `cost`, `wait_seconds` and `not_logged`: how many
 ///   refusals, of all keys, were left out since the last line. The outcome is `refused`,
 ///   `degraded`, or `shadow_refused` where the limit is not
-///   [enforced](crate::RateLimitLayer::enforce) or in [shadow](crate::algorithm::Shadow).
+///   [enforced](crate::RateLimitLayer::enforce) or in [shadow](crate::algorithm::Policy::shadow).
 /// - **Memory** is bounded: a hash for each of a thousand keys. When a thousand keys were logged
 ///   within one period, refusals of other keys are not logged.
 /// - **Keys** are printed by `Debug`, so what that hides stays hidden. Control characters are

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::{Algorithm, Limit, Policy, PolicyId, Shadow, Status, shadow::ShadowSnapshot},
+    algorithm::{Algorithm, Limit, Policy, PolicyId, Status},
     clock::Timestamp,
     config::{AnyAlgorithm, AnyState, with_algorithm, with_state},
     decision::{Decision, LazyStatus, PolicyDecision},
@@ -18,19 +18,15 @@ pub(crate) const MAX_LIMITS: usize = 16;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleLimits;
 
-/// One limit of a rule: it is enforced, or it is in shadow and keeps the same state.
-pub(crate) type RuleLimit = Shadow<AnyAlgorithm>;
-
-impl RuleLimit {
+impl AnyAlgorithm {
     pub(super) fn name(&self) -> &str {
-        self.limit.policy().name()
+        self.policy().name()
     }
 
     /// What names its buckets in memory: another algorithm has another type of state.
     #[inline]
     pub(crate) fn table_id(&self) -> PolicyId {
-        self.policy_id()
-            .and(PolicyId::from_bits(self.limit.number()))
+        self.policy_id().and(PolicyId::from_bits(self.number()))
     }
 }
 
@@ -98,11 +94,11 @@ impl Algorithm for AnyAlgorithm {
 
 /// The limits of all rules and plans of a file, by their numbers.
 #[derive(Default)]
-pub(crate) struct LimitTable(pub(super) Vec<RuleLimit>);
+pub(crate) struct LimitTable(pub(super) Vec<AnyAlgorithm>);
 
 impl LimitTable {
     #[inline]
-    pub(crate) fn limit(&self, number: u32) -> &RuleLimit {
+    pub(crate) fn limit(&self, number: u32) -> &AnyAlgorithm {
         &self.0[number as usize]
     }
 }
@@ -115,7 +111,7 @@ pub struct RuleSnapshot {
 }
 
 /// The number of a limit, and the snapshot of its bucket.
-pub(crate) type NumberedSnapshot = (u32, ShadowSnapshot<LazyStatus>);
+pub(crate) type NumberedSnapshot = (u32, LazyStatus);
 
 impl RuleSnapshot {
     #[inline]
@@ -133,7 +129,7 @@ impl RuleSnapshot {
     }
 
     /// Each limit with the snapshot of its bucket, in the order of the rules.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&RuleLimit, &ShadowSnapshot<LazyStatus>)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&AnyAlgorithm, &LazyStatus)> {
         let each = self.snapshots.as_slice().iter();
         each.map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
     }
@@ -156,10 +152,8 @@ impl Limit for RuleLimits {
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
         let mut each = snapshot.each();
         // One limit is told without a list: a tenth of what a request by rules takes with fields.
-        if let (Some((limit, one)), None) = (each.next(), each.next())
-            && !limit.in_shadow
-        {
-            return limit.limit.decision_of(&one.snapshot);
+        if let (Some((limit, one)), None) = (each.next(), each.next()) {
+            return limit.decision_of(one);
         }
         let mut policies = Vec::new();
         self.describe(snapshot, &mut |policy| policies.push(policy));

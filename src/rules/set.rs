@@ -4,12 +4,15 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use http::{Request, StatusCode};
 
-use crate::key::{MissingKey, matched_route};
+use crate::{
+    config::AnyAlgorithm,
+    key::{MissingKey, matched_route},
+};
 
 use super::{
     key::{Charge, RuleKey},
     key_source::{KeySource, PlanSource},
-    limit::{LimitTable, RuleLimit},
+    limit::LimitTable,
     matched::MatchedRoutes,
     routes::{Methods, Routes},
 };
@@ -104,7 +107,7 @@ impl Rule {
 
 impl fmt::Debug for RuleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.limits.0.iter().map(RuleLimit::name);
+        let names = self.limits.0.iter().map(AnyAlgorithm::name);
         f.debug_list().entries(names).finish()
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 use super::{
     super::{
         key_source::{KeySource, NamedExtension, OnMissing, PlanSource},
-        limit::{LimitTable, MAX_LIMITS, RuleLimit},
+        limit::{LimitTable, MAX_LIMITS},
         routes::Route,
         set::{Plans, Rule, RuleSet},
     },
@@ -192,7 +192,10 @@ impl Builder<'_> {
                 return Err(format!("another rule or limit has the name `{name}`"));
             }
             let limit = algorithm.named(name).map_err(|error| error.to_string())?;
-            self.limits.0.push(RuleLimit { limit, in_shadow });
+            self.limits.0.push(match in_shadow {
+                true => limit.shadow(),
+                false => limit,
+            });
         }
         Ok(number(first)..number(self.limits.0.len()))
     }

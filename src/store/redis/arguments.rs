@@ -35,7 +35,7 @@ impl Shared {
         key: &K,
         policy: PolicyId,
     ) -> KeyQuery {
-        let scripts = self.script_cache.scripts::<A>();
+        let scripts = self.script_cache.scripts(limit);
         let mut parameters = Vec::with_capacity(8);
         limit.parameters(&mut |number| parameters.push(number));
         let own = parameters.len();
@@ -111,7 +111,7 @@ pub(super) enum Units<'a> {
     Debit(u32),
     /// Units that are given back.
     Refund(u32),
-    /// A cost that is taken back. A member in shadow was charged only if its admission says so.
+    /// A cost that is taken back from those members that its admission has charged.
     TakenBack(u32, &'a [f64]),
     /// What was spent of what was held; other members are charged nothing.
     Settled {
@@ -152,21 +152,19 @@ pub(super) fn has_a_place(script: &Script, admission: &[f64]) -> bool {
 /// The numbers of each member's admission.
 fn admissions<'a>(
     script: &'a Script,
-    mut admission: &'a [f64],
+    admission: &'a [f64],
 ) -> impl Iterator<Item = (&'a Member, bool, &'a [f64])> {
-    script.members().iter().map(move |member| {
-        let mut take = |count: usize| {
-            let (taken, rest) = admission.split_at(count.min(admission.len()));
-            admission = rest;
-            taken
+    let members = script.members();
+    let (charged, mut numbers) = admission.split_at(members.len().min(admission.len()));
+    (0..).zip(members).map(move |(at, member)| {
+        let count = match (member.settled || member.in_flight, member.withdraws) {
+            (true, _) => 1,
+            (_, true) => 2,
+            _ => 0,
         };
-        let was_charged = !member.in_shadow || take(1) == [1.0];
-        let own = match (member.settled || member.in_flight, member.withdraws) {
-            (true, _) => take(1),
-            (_, true) => take(2),
-            _ => &[],
-        };
-        (member, was_charged, own)
+        let (own, rest) = numbers.split_at(count.min(numbers.len()));
+        numbers = rest;
+        (member, charged.get(at) == Some(&1.0), own)
     })
 }
 

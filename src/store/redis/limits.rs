@@ -38,9 +38,13 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
     }
 }
 
-/// The numbers by which an admission is taken back or settled.
+/// The numbers by which an admission is taken back or settled: of each member whether it was
+/// charged, then those of the algorithm.
 pub(super) fn admission<A: Scripted>(limit: &A, snapshot: &A::Snapshot) -> Vec<f64> {
     let mut numbers = Vec::new();
+    limit.describe(snapshot, &mut |policy| {
+        numbers.push(f64::from(policy.in_shadow() != Some(true)));
+    });
     limit.admission(snapshot, &mut |number| numbers.push(number as f64));
     numbers
 }

@@ -301,7 +301,7 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
         if let Ask::Charge(_) = ask
-            && let Some(outage) = self.shared.known_outage::<A>()
+            && let Some(outage) = self.shared.known_outage(limit)
         {
             return Answer::Now(Err(outage));
         }

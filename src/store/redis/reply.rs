@@ -117,9 +117,11 @@ impl Replies {
             let (states, tail) = value.0.split_at(value.0.len() - tail);
             let (mut value, mut tail) = (Numbers(states), Numbers(tail));
             for member in limit.members() {
-                let fits = fitting & 1 == 1;
+                let mut fits = fitting & 1 == 1;
                 fitting >>= 1;
                 self.admitted &= fits || member.in_shadow;
+                // What others refuse is not asked of one in shadow.
+                fits |= member.in_shadow && !charged;
                 // A member that admits what another one refuses was not charged, as by a cost of 0.
                 // So it is with what is admitted and only looked at.
                 let cost = if charged || !fits { cost } else { 0 };

@@ -2,7 +2,6 @@
 //! have the script, it is loaded; if a slot has moved, the script is sent to its new node.
 
 use std::{
-    any::TypeId,
     error::Error as _,
     future::Future,
     sync::atomic::Ordering::Relaxed,
@@ -13,6 +12,7 @@ use bytes::Bytes;
 use fred::prelude::Value;
 
 use crate::{
+    algorithm::Limit,
     error::{StoreError, StoreErrorKind},
     store::Verdict,
 };
@@ -105,9 +105,9 @@ impl Shared {
 
     /// The error of a decision that is not sent because the only server is known to be unavailable;
     /// `None` if it is to be sent, or if this limit has not asked before.
-    pub(super) fn known_outage<L: 'static>(&self) -> Option<StoreError> {
+    pub(super) fn known_outage<L: Limit>(&self, limit: &L) -> Option<StoreError> {
         let outage = self.servers.only.as_ref()?.outage()?;
-        let scripts = self.script_cache.known(TypeId::of::<L>())?;
+        let scripts = self.script_cache.known(limit)?;
         let known = self.misconfiguration(&scripts.loadable, 0, &outage);
         let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
         lock(&self.servers.settings.usage).count(&failed);

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use sha1::{Digest, Sha1};
 
-use crate::algorithm::{Member, Script, Scripted};
+use crate::algorithm::{Limit, Member, Script, Scripted};
 
 use super::{
     lock,
@@ -24,9 +24,9 @@ use super::{
 /// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
 const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The script of a type of algorithm.
+/// The script of a type of algorithm, and of what its policies say of requests.
 pub(super) struct Scripts {
-    limit: TypeId,
+    limit: LimitType,
     pub(super) script: Script,
     /// The layouts of the members' states: a part of every key.
     pub(super) layout: String,
@@ -98,14 +98,22 @@ impl Loadable {
 }
 
 impl Scripts {
-    fn of<A: Scripted>() -> Self {
-        let script = A::script();
+    fn of<A: Scripted>(limit: &A) -> Self {
+        let mut policies = Vec::new();
+        limit.each_policy(&mut |policy| policies.push(policy.clone()));
+        let mut policies = policies.into_iter();
+        let script = A::script().with(|member| {
+            if let Some(policy) = policies.next() {
+                member.per_request |= policy.counts_requests();
+                member.in_shadow = policy.is_in_shadow();
+            }
+        });
         let layout: Vec<_> = (script.members().iter())
             .map(|member| member.function)
             .collect();
         let keep_lists = (script.members().iter()).filter(|member| member.has_list());
         Self {
-            limit: TypeId::of::<A>(),
+            limit: limit_type(limit),
             layout: layout.join("+"),
             lists: keep_lists.count(),
             loadable: Arc::new(Loadable::new(vec![script.clone()], false, Decisions::One)),
@@ -121,21 +129,36 @@ impl Scripts {
 /// The scripts of limits, each made once.
 #[derive(Default)]
 pub(super) struct ScriptCache {
-    of_limits: Mutex<HashMap<TypeId, Arc<Scripts>>>,
+    of_limits: Mutex<HashMap<LimitType, Arc<Scripts>>>,
     /// Those about several keys in one slot. None if it would be too long.
-    of_several: Mutex<HashMap<Vec<TypeId>, Option<Arc<Loadable>>>>,
+    of_several: Mutex<HashMap<Vec<LimitType>, Option<Arc<Loadable>>>>,
+}
+
+/// A type of algorithm, with two bits for each of its policies: whether it counts requests, and
+/// whether it is in shadow.
+type LimitType = (TypeId, u64);
+
+fn limit_type<L: Limit>(limit: &L) -> LimitType {
+    let mut bits = 0;
+    limit.each_policy(&mut |policy| {
+        let own = [policy.counts_requests(), policy.is_in_shadow()];
+        bits = own
+            .into_iter()
+            .fold(bits, |bits, bit| bits << 1 | u64::from(bit));
+    });
+    (TypeId::of::<L>(), bits)
 }
 
 impl ScriptCache {
-    pub(super) fn scripts<A: Scripted>(&self) -> Arc<Scripts> {
+    pub(super) fn scripts<A: Scripted>(&self, limit: &A) -> Arc<Scripts> {
         let mut of_limits = lock(&self.of_limits);
-        let scripts = of_limits.entry(TypeId::of::<A>());
-        Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of::<A>())))
+        let scripts = of_limits.entry(limit_type(limit));
+        Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of(limit))))
     }
 
-    /// That of this type of algorithm, if it was used before.
-    pub(super) fn known(&self, limit: TypeId) -> Option<Arc<Scripts>> {
-        lock(&self.of_limits).get(&limit).cloned()
+    /// That of a limit like this, if one was used before.
+    pub(super) fn known<L: Limit>(&self, limit: &L) -> Option<Arc<Scripts>> {
+        lock(&self.of_limits).get(&limit_type(limit)).cloned()
     }
 
     /// The script about these limits, in the order of their keys.

@@ -13,10 +13,10 @@ use std::{
 };
 
 use crate::algorithm::{
-    FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, Shadow,
-    SlidingBuckets, SlidingLog, SlidingWindow, TokenBucket,
+    FixedWindow, InFlight, LeakyBucket, LeakyBucketQueue, MinInterval, Settled, SlidingBuckets,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
-use crate::algorithm::{Gcra, PerRequest, Scripted};
+use crate::algorithm::{Gcra, Scripted};
 
 use super::*;
 
@@ -30,6 +30,10 @@ fn text_of<A: Scripted>() -> String {
     text(&script, hold(&script), Decisions::One)
 }
 
+fn in_shadow(script: Script) -> Script {
+    script.with(|member| member.in_shadow = true)
+}
+
 fn joined_text(script: Script) -> String {
     text(&[script], false, Decisions::Several)
 }
@@ -37,6 +41,7 @@ fn joined_text(script: Script) -> String {
 /// One script of each kind.
 fn sent() -> BTreeMap<String, String> {
     let several = [TokenBucket::script(), <(FixedWindow, SlidingLog)>::script()];
+    let beside_shadow = TokenBucket::script().and(in_shadow(FixedWindow::script()));
     let all = [
         ("token_bucket", text_of::<TokenBucket>()),
         ("fixed_window", text_of::<FixedWindow>()),
@@ -53,7 +58,7 @@ fn sent() -> BTreeMap<String, String> {
         ),
         (
             "tuple_with_shadow",
-            text_of::<(TokenBucket, Shadow<FixedWindow>)>(),
+            text(&[beside_shadow], false, Decisions::One),
         ),
         ("each_of", text(&several, false, Decisions::One)),
         ("joined_token_bucket", joined_text(TokenBucket::script())),
@@ -101,7 +106,6 @@ fn scripts_that_do_the_same_are_one() {
     let bucket = text_of::<TokenBucket>();
     assert_eq!(text_of::<LeakyBucket>(), bucket);
     assert_eq!(text_of::<Gcra>(), bucket);
-    assert_eq!(text_of::<PerRequest<TokenBucket>>(), bucket);
 }
 
 /// How many locals the script has outside of its functions.
@@ -222,7 +226,7 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         SlidingLog::script(),
         MinInterval::script(),
         LeakyBucketQueue::script(),
-        Shadow::<SlidingLog>::script(),
+        in_shadow(SlidingLog::script()),
         Settled::<TokenBucket>::script(),
         Settled::<SlidingLog>::script(),
         <(Settled<SlidingLog>, Settled<TokenBucket>)>::script(),
