@@ -102,12 +102,12 @@ impl Decision {
         Self::of_all(refused.collect())
     }
 
-    /// The same once its settlement has freed so many units.
+    /// The same once it is settled, where the request has held and spent so much.
     #[cfg(feature = "layer")]
-    pub(crate) fn with_freed(self, units: u32) -> Self {
+    pub(crate) fn once_settled(self, held: u32, spent: u32) -> Self {
         let policies = self.policies().iter().cloned();
-        let freed = policies.map(|policy| policy.with_freed(units.into()));
-        Self::of(freed.collect())
+        let settled = policies.map(|policy| policy.once_settled(held, spent));
+        Self::of(settled.collect())
     }
 
     /// Resolves its status once, instead of at each read.

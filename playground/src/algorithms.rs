@@ -56,10 +56,10 @@ macro_rules! kinds {
             limit.holdable(<$Rule>::per_request, <$Rule>::settled)
         })
     };
-    (@ per_request $Rule:ty) => {
+    (@ plain $Rule:ty) => {
         kinds!(@ $Rule, &[PER_REQUEST], |limit| limit.countable(<$Rule>::per_request))
     };
-    (@ plain $Rule:ty) => {
+    (@ in_flight $Rule:ty) => {
         kinds!(@ $Rule, &[], |limit| limit.plain::<$Rule>())
     };
     (@ $Rule:ty, $methods:expr, $read:expr) => {
@@ -74,7 +74,7 @@ macro_rules! kinds {
 
 fn every_kind() -> Vec<Kind> {
     let mut kinds: Vec<Kind> = tollgate::every_rule!(kinds);
-    kinds.extend(kinds!(plain InFlight: InFlight));
+    kinds.extend(kinds!(in_flight InFlight: InFlight));
     kinds
 }
 

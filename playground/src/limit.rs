@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(read(json), expected);
         }
         let both = r#"{"algorithm": "gcra", "quota": "1/s", "settled": true, "per-request": true}"#;
-        assert!(read(both).ends_with("use both in a tuple"));
+        assert!(read(both).ends_with("use a tuple of both"));
     }
 
     #[test]

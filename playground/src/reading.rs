@@ -38,7 +38,7 @@ impl Reading {
         };
         let charged = match (is_set(SETTLED.name)?, is_set(PER_REQUEST.name)?) {
             (true, true) => {
-                let both = "`settled` and `per-request` are two limits: use both in a tuple";
+                let both = "`settled` and `per-request` are two limits here: use a tuple of both";
                 return Err(both.to_owned());
             }
             (true, false) => Charged::Spent,
@@ -64,10 +64,9 @@ impl Reading {
     }
 
     /// One that may count requests, too.
-    pub(crate) fn countable<R, P>(&self, per_request: fn(R) -> P) -> Result<AnyRule, String>
+    pub(crate) fn countable<R>(&self, per_request: fn(R) -> R) -> Result<AnyRule, String>
     where
         R: KeyLimit + DeserializeOwned,
-        P: KeyLimit,
     {
         match self.charged {
             Charged::One => Ok(AnyRule::of(&per_request(self.read()?))),
@@ -76,14 +75,13 @@ impl Reading {
     }
 
     /// One that may count requests, or hold, too.
-    pub(crate) fn holdable<R, P, S>(
+    pub(crate) fn holdable<R, S>(
         &self,
-        per_request: fn(R) -> P,
+        per_request: fn(R) -> R,
         settled: fn(R) -> S,
     ) -> Result<AnyRule, String>
     where
         R: KeyLimit + DeserializeOwned,
-        P: KeyLimit,
         S: KeyLimit,
     {
         match self.charged {

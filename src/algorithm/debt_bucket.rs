@@ -491,7 +491,9 @@ impl Scripted for DebtBucket {
     }
 
     fn admission(&self, admission: &LazyStatus, output: &mut dyn FnMut(u64)) {
-        if let Some((tick, debt)) = self.turn(admission) {
+        if self.waits() {
+            // One that would have been refused has no turn.
+            let (tick, debt) = self.turn(admission).unwrap_or_default();
             output(tick);
             output(debt);
         }

@@ -92,7 +92,7 @@ pub trait Limit: Clone + Send + Sync + 'static {
 /// Any limit that is charged to one key: an [`Algorithm`], or a tuple of several.
 ///
 /// One that is [settled](super::Settled) is a `KeyLimit`, too, and so is
-/// [`InFlight`](super::InFlight). It does what the policy says of requests: that each
+/// [`InFlight`](super::InFlight). What a policy says of requests is done here: that each
 /// [counts as 1](Policy::per_request), or that they pass [in shadow](Policy::shadow).
 ///
 /// A [store](crate::store) keeps one state for each *(policy, key)*, and decides by
@@ -111,6 +111,12 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
 
     /// Charges units, at least one, whether they fit or not.
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
+
+    /// Charges what many requests hold together.
+    #[doc(hidden)]
+    fn debit_held(&self, state: &mut Self::State, units: u64, now: Timestamp) {
+        self.debit(state, units, now);
+    }
 
     /// Gives units back, never more than were charged.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp);
@@ -233,6 +239,10 @@ impl<A: Algorithm> KeyLimit for A {
 
     fn debit(&self, state: &mut A::State, units: u64, now: Timestamp) {
         Algorithm::debit(self, state, self.policy().units(units), now);
+    }
+
+    fn debit_held(&self, state: &mut A::State, units: u64, now: Timestamp) {
+        Algorithm::debit(self, state, units, now);
     }
 
     fn refund(&self, state: &mut A::State, cost: u32, now: Timestamp) {

@@ -102,8 +102,7 @@ pub use token_bucket::TokenBucket;
 pub use wait_at_most::WaitAtMost;
 
 /// Calls the macro `$then` with all algorithms that a rule of a file can have, each as
-/// `can Kind: its type`: it is `additive` (and may count requests), or may only count requests
-/// (`per_request`), or is `plain`.
+/// `can Kind: its type`: its units can be held if it is `additive`, and not if it is `plain`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! every_rule {
@@ -115,12 +114,12 @@ macro_rules! every_rule {
             plain WaitingGcra: $crate::algorithm::WaitAtMost<$crate::algorithm::Gcra>,
             additive LeakyBucket: $crate::algorithm::LeakyBucket,
             plain WaitingLeakyBucket: $crate::algorithm::WaitAtMost<$crate::algorithm::LeakyBucket>,
-            per_request LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
+            plain LeakyBucketQueue: $crate::algorithm::LeakyBucketQueue,
             additive FixedWindow: $crate::algorithm::FixedWindow,
             additive SlidingLog: $crate::algorithm::SlidingLog,
             additive SlidingWindow: $crate::algorithm::SlidingWindow,
             additive SlidingBuckets: $crate::algorithm::SlidingBuckets,
-            per_request MinInterval: $crate::algorithm::MinInterval,
+            plain MinInterval: $crate::algorithm::MinInterval,
         );
     };
 }
@@ -128,8 +127,10 @@ macro_rules! every_rule {
 /// A rule that admits or refuses costs, as a pure step over the state of one bucket.
 ///
 /// It reads no clock, takes no lock and does no I/O; a [store](crate::store) keeps one state per
-/// *(policy, key)* and calls these methods in this order, with nothing in between:
-/// [`judge`](Self::judge), [`debit`](Self::debit) if admitted, [`status`](Self::status).
+/// *(policy, key)* and calls the methods of [`KeyLimit`], which calls these in this order, with
+/// nothing in between: [`judge`](Self::judge), [`debit`](Self::debit) if admitted,
+/// [`status`](Self::status). So a rule need not know whether its policy counts
+/// [requests](Policy::per_request) or is in [shadow](Policy::shadow).
 ///
 /// # Example: an allowance that never comes back
 ///

@@ -120,7 +120,7 @@ pub trait Scripted: KeyLimit {
         let member = reply.next()?;
         let mut state = self.state(member.at, &member.numbers)?;
         for (units, at) in member.held_units() {
-            self.debit(&mut state, units, at);
+            self.debit_held(&mut state, units, at);
         }
         Some(self.snapshot(&state, member.cost, member.admitted, member.now))
     }

@@ -182,10 +182,10 @@ impl<A: Additive> Limit for Settled<A> {
 
     fn describe(&self, snapshot: &SettledSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
         let policy = PolicyDecision::lazy(self.rule.policy(), snapshot.status);
-        output(match self.rule.policy().counts_requests() {
-            true => policy,
-            false => policy.counting(Counts::HeldUnits),
-        });
+        output(policy.counting(match self.rule.policy().counts_requests() {
+            true => Counts::HeldRequests,
+            false => Counts::HeldUnits,
+        }));
     }
 }
 

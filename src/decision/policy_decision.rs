@@ -25,6 +25,8 @@ pub(crate) enum Counts {
     Units,
     /// They are held until they are [settled](crate::algorithm::Settled).
     HeldUnits,
+    /// Each request holds one.
+    HeldRequests,
     /// [Requests in flight](crate::algorithm::InFlight).
     InFlight,
 }
@@ -82,13 +84,18 @@ impl PolicyDecision {
         &self.policy
     }
 
-    /// The same once so many of the units that it holds are freed.
+    /// The same once it is settled, where its request has held and spent so much.
     #[cfg(feature = "layer")]
-    pub(super) fn with_freed(self, units: u64) -> Self {
-        if self.counts != Counts::HeldUnits {
+    pub(super) fn once_settled(self, held: u32, spent: u32) -> Self {
+        let units = match self.counts {
+            Counts::HeldUnits => held.saturating_sub(spent),
+            Counts::HeldRequests => held.min(1).saturating_sub(spent),
+            Counts::Units | Counts::InFlight => 0,
+        };
+        if units == 0 {
             return self;
         }
-        let mut status = self.status();
+        let (mut status, units) = (self.status(), u64::from(units));
         status.remaining = status.remaining.saturating_add(units).min(self.limit);
         if status.remaining == self.limit {
             (status.replenished_after_micros, status.reset_after_micros) = (0, 0);

@@ -45,14 +45,20 @@ fn what_never_fits_binds_before_a_wait_and_that_before_what_is_left() {
 #[test]
 fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there() {
     let decided = || decided("a", 4, Judgement::Admitted);
-    assert_eq!(decided().with_freed(3), decided(), "nothing is held");
-    let freed = |units| decided().counting(Counts::HeldUnits).with_freed(units);
+    assert_eq!(decided().once_settled(3, 0), decided(), "nothing is held");
+    let freed = |units| {
+        let holds = decided().counting(Counts::HeldUnits);
+        holds.once_settled(u32::MAX, u32::MAX - units)
+    };
     assert_eq!(freed(0), decided());
+    let requests = || decided().counting(Counts::HeldRequests);
+    assert_eq!(requests().once_settled(9, 1), decided());
+    assert_eq!(requests().once_settled(9, 0).remaining(), 5);
     let some = freed(5);
     assert_eq!(some.remaining(), 9);
     assert_eq!(some.replenished_after(), Duration::from_secs(2));
     assert_eq!(some.reset_after(), Duration::from_secs(3));
-    for all in [6, 7, u64::MAX].map(freed) {
+    for all in [6, 7, u32::MAX].map(freed) {
         assert_eq!(all.remaining(), 10);
         assert_eq!(all.replenished_after(), Duration::ZERO);
         assert_eq!(all.reset_after(), Duration::ZERO);

@@ -226,10 +226,10 @@ where
             }
             return;
         };
-        let mut freed = 0;
+        let mut settled = None;
         if let Some(end) = admitted.hold {
             if let Some(spent) = self.options.spent(response) {
-                freed = end.hold().held().saturating_sub(spent);
+                settled = Some((end.hold().held(), spent));
                 // Off the response's path: a store that hangs delays nothing.
                 drop(end.hold().settle(spent));
             }
@@ -239,8 +239,8 @@ where
         }
         if self.respond.annotates() && admitted.is_enforced {
             let mut decision = decision_of(limit, &admitted.snapshot);
-            if freed > 0 {
-                decision = decision.with_freed(freed);
+            if let Some((held, spent)) = settled {
+                decision = decision.once_settled(held, spent);
             }
             decision.resolve();
             // Callers do not see limits in shadow.

@@ -164,7 +164,11 @@ fn admissions<'a>(
         };
         let (own, rest) = numbers.split_at(count.min(numbers.len()));
         numbers = rest;
-        (member, charged.get(at) == Some(&1.0), own)
+        (
+            member,
+            !member.in_shadow || charged.get(at) == Some(&1.0),
+            own,
+        )
     })
 }
 

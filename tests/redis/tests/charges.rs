@@ -7,7 +7,7 @@ use proptest::{prelude::*, test_runner::TestCaseResult};
 use tokio::time::Instant;
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{FixedWindow, LeakyBucket, Scripted, SlidingLog, TokenBucket},
+    algorithm::{FixedWindow, LeakyBucket, Scripted, SlidingLog, SlidingWindow, TokenBucket},
     clock::ManualClock,
     store::{LocalStore, RedisConnection, RedisStore},
 };
@@ -190,4 +190,30 @@ fn a_check_of_a_settled_limit_charges_what_it_would_in_memory_in_every_field() {
         let queue = LeakyBucket::new(quota).queue().named("q");
         is_as_in_memory(&redis, (bucket(), queue), &calls)
     });
+}
+
+/// Requests that are held count for a limit of the same name that charges at once.
+#[tokio::test]
+async fn each_request_that_is_held_counts_once_by_all_limits_that_count_requests() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let quota = Quota::per_day(9);
+    macro_rules! counts_once {
+        ($($rule:ty),+) => {$(
+            let requests = <$rule>::new(quota).named("requests").per_request();
+            let plain = RateLimiter::new(requests.clone(), store.clone());
+            let limiter = RateLimiter::new(requests.settled(), store.clone());
+            let mut held = Vec::new();
+            for left in (0..9).rev() {
+                held.push(limiter.hold("bob", 70).await.unwrap().unwrap());
+                assert_eq!(plain.peek("bob").await.unwrap().remaining(), left);
+            }
+            let refused = plain.check_cost("bob", 70).await.unwrap();
+            assert!(!refused.is_admitted() && !refused.never_fits(), "{refused:?}");
+            held.pop().unwrap().settle(0).await.unwrap();
+            held.pop().unwrap().settle(3).await.unwrap();
+            assert_eq!(plain.peek("bob").await.unwrap().remaining(), 1);
+        )+};
+    }
+    counts_once!(FixedWindow, SlidingWindow, SlidingLog, TokenBucket);
 }

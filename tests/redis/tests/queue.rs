@@ -49,7 +49,7 @@ where
 /// it was the last one. So it is where either is in shadow.
 #[tokio::test]
 async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() {
-    async fn is_as_in_memory<A>(server: &Server, name: &str, rule: A)
+    async fn is_as_in_memory<A>(server: &Server, name: &str, rule: A, expected: [&[u64]; 3])
     where
         A: Scripted<State: Send, Snapshot: Send>,
     {
@@ -59,7 +59,6 @@ async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() 
             .prefix(name)
             .clock(clock)
             .deadline(Duration::from_secs(10));
-        let expected = [vec![91, 1], vec![94, 1], vec![97, 4]];
         let in_memory = left_of_each(local, rule.clone(), name).await;
         assert_eq!(in_memory, expected, "{name}");
         let in_redis = left_of_each(redis.build(), rule, name).await;
@@ -69,9 +68,17 @@ async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() 
     let queue = || LeakyBucket::new(Quota::per_second(10)).queue();
     let (bucket, log) = (TokenBucket::new(day).settled(), SlidingLog::new(day));
     let window = || FixedWindow::new(day).settled();
-    is_as_in_memory(&server, "bucket", (bucket.clone(), queue())).await;
-    is_as_in_memory(&server, "log", (log.settled(), queue())).await;
-    is_as_in_memory(&server, "window", (window(), queue())).await;
-    is_as_in_memory(&server, "shadow", (window(), queue().shadow())).await;
-    is_as_in_memory(&server, "held-in-shadow", (bucket.shadow(), queue())).await;
+    let all: [&[u64]; 3] = [&[91, 1], &[94, 1], &[97, 4]];
+    is_as_in_memory(&server, "bucket", (bucket.clone(), queue()), all).await;
+    is_as_in_memory(&server, "log", (log.settled(), queue()), all).await;
+    is_as_in_memory(&server, "window", (window(), queue()), all).await;
+    is_as_in_memory(&server, "shadow", (window(), queue().shadow()), all).await;
+    is_as_in_memory(&server, "held-in-shadow", (bucket.shadow(), queue()), all).await;
+    // A queue that would refuse has no turn to give back.
+    let full = queue().capacity(0).shadow();
+    let beside: [&[u64]; 3] = [&[0, 91, 1], &[0, 94, 1], &[0, 97, 4]];
+    is_as_in_memory(&server, "full", (full.clone(), window(), queue()), beside).await;
+    let requests: [&[u64]; 3] = [&[0, 7, 91], &[0, 7, 94], &[0, 8, 97]];
+    let counted = (full, queue().per_request(), window());
+    is_as_in_memory(&server, "requests", counted, requests).await;
 }
