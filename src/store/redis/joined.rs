@@ -18,7 +18,7 @@ use super::{
     arguments::{KeyQuery, Units, push_costs},
     failure, lock,
     refusals::Asked,
-    reply::is_charged,
+    reply::{is_charged, refused_after},
     run::Wait,
     script::Op,
     scripts::{Loadable, Scripts},
@@ -283,17 +283,22 @@ impl Call {
         Ok(reply)
     }
 
-    /// Remembers a refusal, and that an older one does not count any more.
+    /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves
+    /// no room where requests were refused before: then the next one need not ask.
     fn remember(&self, asked: Option<Asked>, cost: u32, reply: &Bytes) {
         let Some(asked) = asked else {
             return;
         };
-        match is_charged(reply) {
-            true => self.shared.forget(&self.subject),
-            false if self.shared.is_latest(self) => {
-                self.shared.remember(&self.subject, asked, cost, reply);
-            }
-            false => {}
+        let (subject, mut refusal) = (&self.subject, Some((cost, reply.clone())));
+        if is_charged(reply) {
+            let was_refused = self.shared.forget(subject) && subject.says_all();
+            let refused = refused_after(reply).filter(|_| was_refused);
+            refusal = refused.map(|refused| (1, refused));
+        }
+        if let Some((cost, reply)) = refusal
+            && self.shared.is_latest(self)
+        {
+            self.shared.remember(subject, asked, cost, &reply);
         }
     }
 

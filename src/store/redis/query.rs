@@ -103,6 +103,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             for after in policy.retry_after().into_iter().chain(changes_after) {
                 fits_after = fits_after.min(after);
             }
+            // A charge has left room for it.
+            if cost == 1 && subject.says_all() && policy.remaining() > 0 {
+                fits_after = Duration::ZERO;
+            }
         });
         Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
     }

@@ -45,7 +45,7 @@ struct Refusal {
     asked: Asked,
     answered_at: u64,
     /// How long after the instant of the decision the first of its limits would admit it, once it
-    /// was worked out.
+    /// was worked out. 0 if it would then.
     fits_after: Option<u64>,
 }
 
@@ -121,6 +121,7 @@ impl Shared {
         let refusals = self.refusals.as_ref()?;
         let asked = self.asked(refusals, subject);
         let mut known = lock(&refusals.known);
+        // One that is over stays until the next answer.
         let refusal = known.get_mut(subject)?;
         if refusal.fits_after.is_none() {
             refusal.fits_after = fits_after(&refusal.reply, refusal.cost);
@@ -128,8 +129,7 @@ impl Shared {
         let fits_after = refusal.fits_after?;
         let counts_for = refusals.counts_for(fits_after);
         let age = asked.at.checked_sub(refusal.asked.at)?;
-        if age >= counts_for || asked.changes != refusal.asked.changes {
-            known.remove(subject);
+        if fits_after == 0 || age >= counts_for || asked.changes != refusal.asked.changes {
             return None;
         }
         let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.says_all();
@@ -139,11 +139,10 @@ impl Shared {
         is_as_large.then(|| (refusal.reply.clone(), since))
     }
 
-    /// Forgets what was refused about this.
-    pub(super) fn forget(&self, subject: &Subject) {
-        if let Some(refusals) = &self.refusals {
-            lock(&refusals.known).remove(subject);
-        }
+    /// Forgets what was refused about this, if anything was.
+    pub(super) fn forget(&self, subject: &Subject) -> bool {
+        let refusals = self.refusals.as_ref();
+        refusals.is_some_and(|it| lock(&it.known).remove(subject).is_some())
     }
 
     /// Remembers what Redis has refused, unless a bucket was changed meanwhile: a change that Redis

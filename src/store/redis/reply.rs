@@ -35,6 +35,21 @@ pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
     charge.slice(start.min(charge.len())..)
 }
 
+/// The reply to a later cost that this charge has left no room for, by a limit of one member that
+/// keeps no list.
+pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
+    // No member has room.
+    let mut refused = vec![NOT_CHARGED; 1 + BYTES];
+    if charge.first() == Some(&CHARGED) {
+        refused.extend_from_slice(charge.get(1..1 + BYTES)?);
+        refused.extend_from_slice(&(charge.len() as u64).to_le_bytes()[..BYTES]);
+        refused.extend_from_slice(charge);
+    } else {
+        refused.extend_from_slice(charge.get(1 + BYTES..)?);
+    }
+    Some(refused.into())
+}
+
 /// The bytes of a value without a tail.
 fn value_len(script: &Script) -> usize {
     let states = script.members().iter().map(|member| member.state.len());
