@@ -1,5 +1,7 @@
 //! Answers the questions of the page: JSON in, JSON out.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate::Quota;
@@ -12,7 +14,7 @@ use crate::{
     limit::Limit,
     lines,
     recording::Recording,
-    simulate::{Decided, Looks},
+    simulate::{Decided, Looks, Request},
     span,
     traffic::Traffic,
     tuple::{Tuple, TupleFields},
@@ -284,9 +286,13 @@ fn run(fields: TupleFields, traffic: &Recording) -> Result<Value, String> {
     }))
 }
 
-/// The smallest burst or capacity with which the simulation refuses none of this traffic.
+/// The smallest burst or capacity with which the simulation refuses none of this traffic; none,
+/// if it comes faster than the quota: then no burst is enough for long.
 fn smallest_burst(limit: &Limit, traffic: &Recording) -> Option<u64> {
     let field = limit.burst_field()?;
+    if comes_faster_than(limit.quota()?, &traffic.requests) {
+        return None;
+    }
     let refuses = |burst: u64| {
         let limit = limit.with(field, burst.into()).ok()?;
         let decided = limit.run(&traffic.requests, &Looks::default()).decided;
@@ -305,6 +311,21 @@ fn smallest_burst(limit: &Limit, traffic: &Recording) -> Option<u64> {
         }
     }
     Some(enough)
+}
+
+/// Whether any bucket is asked for more until its last requests than comes back meanwhile.
+fn comes_faster_than(quota: Quota, requests: &[Request]) -> bool {
+    let mut buckets = BTreeMap::<_, Vec<&Request>>::new();
+    for request in requests {
+        buckets.entry(request.bucket).or_default().push(request);
+    }
+    buckets.values().any(|all| {
+        let (first, last) = (all[0].at, all[all.len() - 1].at);
+        let before = all.iter().filter(|it| it.at < last);
+        let asked: u128 = before.map(|it| u128::from(it.cost)).sum();
+        let comes_back = u128::from(quota.units()) * u128::from(last - first);
+        asked * quota.period().as_micros() > comes_back
+    })
 }
 
 /// Each algorithm with this quota, and with this burst if it has one.

@@ -507,10 +507,10 @@ impl Scripted for DebtBucket {
         for (amount, at) in member.held_units() {
             self.debit_amount(&mut state, self.converted(&stored, amount), at);
         }
-        let asked = (member.cost, member.admitted);
-        Some(self.policy.told(asked, |(cost, admitted)| {
-            self.lazy_status(&state, cost, admitted, member.now)
-        }))
+        let (cost, admitted) = (member.cost, member.admitted);
+        Some(super::KeyLimit::snapshot(
+            self, &state, cost, admitted, member.now,
+        ))
     }
 }
 

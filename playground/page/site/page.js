@@ -20,6 +20,10 @@ function run() {
   // A long recording makes an address that is too long to share.
   const address = encodeURIComponent(JSON.stringify(choice));
   history.replaceState(null, "", address.length < 8000 ? `#${address}` : "#");
+  for (const button of $("tries").children) {
+    const isChosen = JSON.stringify(TRIES[button.textContent]) === JSON.stringify(choice);
+    button.setAttribute("aria-pressed", isChosen);
+  }
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";
   $("answer").textContent = told.error ?? answer();
@@ -52,12 +56,13 @@ function whole() {
   return [0, end * 1.04];
 }
 
-/** What a small screen shows below the question: how many requests each limit lets through. */
+/** What a small screen shows below the question: what each limit lets through, and at worst. */
 function answer() {
   const several = told.limits.length > 1;
-  return told.limits.map(({ numbers, error }, which) => {
+  return told.limits.map(({ numbers, worst, bound, error }, which) => {
     const title = several ? `Limit ${which + 1}: ` : "";
-    return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused`);
+    return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused, `
+      + `worst span ${worst.most} of at most ${bound.most ?? "?"}`);
   }).join(" · ");
 }
 

@@ -45,8 +45,8 @@ fn a_client_who_sends_40_at_once_each_minute_needs_a_burst_of_40() {
     };
     assert_eq!(ask("40/min"), 40);
     assert_eq!(ask("400/min"), 40);
-    // What does not come back in a minute must be there from the beginning.
-    assert_eq!(ask("30/min"), 80);
+    // What does not come back in a minute is refused in the end, whatever the burst.
+    assert_eq!(ask("30/min"), Value::Null);
 }
 
 #[test]
