@@ -8,7 +8,8 @@ use std::{
 use axum::{body::Body, http::StatusCode, response::Response};
 use http::Request;
 use tollgate::{
-    OnStoreError, Quota, RateLimitLayer, StoreErrorKind,
+    OnStoreError, Quota, RateLimitLayer,
+    StoreErrorKind::{InvalidInput, Misconfigured, Unavailable},
     algorithm::{FixedWindow, InFlight, LeakyBucket},
     key::{Global, Header, from_fn},
     observe::Outcome,
@@ -93,13 +94,15 @@ async fn who_would_be_refused_and_passes_as_the_limit_is_not_enforced_is_told_ap
         "refused () cost 1, daily over 0, wait 86400s, answered",
         "rejected",
     ]);
-    let broken = RateLimitLayer::new(daily(1), broken(StoreErrorKind::Misconfigured), Global)
-        .respond_with(AsError)
-        .observe(seen.clone())
-        .enforce(false)
-        .layer(Echo::default());
-    broken.oneshot(1).await.unwrap();
-    seen.is(&["store_error () cost 1 Misconfigured"]);
+    for kind in [Unavailable, Misconfigured, InvalidInput] {
+        let broken = RateLimitLayer::new(daily(1), broken(kind), Global)
+            .respond_with(AsError)
+            .observe(seen.clone())
+            .enforce(false)
+            .layer(Echo::default());
+        broken.oneshot(1).await.unwrap();
+        seen.is(&[&format!("store_error () cost 1 {kind:?}")]);
+    }
 }
 
 #[tokio::test]
@@ -125,8 +128,6 @@ async fn who_is_exempt_and_who_has_no_key_are_told_apart() {
 
 #[tokio::test]
 async fn a_store_that_cannot_decide_is_seen_once_with_its_error() {
-    use StoreErrorKind::{InvalidInput, Misconfigured, Unavailable};
-
     let seen = Seen::default();
     let (refuse, admit) = (OnStoreError::Refuse, OnStoreError::Admit);
     for (kind, choice, status, line) in [

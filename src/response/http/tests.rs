@@ -7,7 +7,6 @@ use http::Method;
 use super::*;
 use crate::{
     algorithm::Judgement,
-    error::{StoreError, StoreErrorKind},
     response::tests::{both, refused_for},
 };
 
@@ -38,32 +37,6 @@ fn two_violated_policies_are_both_named_in_their_order_with_the_longer_wait() {
     let body = std::str::from_utf8(response.body()).unwrap();
     let names_both = body.ends_with(r#""violated-policies":["api","daily"]}"#);
     assert!(names_both, "{body}");
-}
-
-#[test]
-fn a_store_that_cannot_decide_is_a_503_or_where_no_retry_helps_a_500_without_reasons() {
-    for (kind, status) in [
-        (StoreErrorKind::Unavailable, 503),
-        (StoreErrorKind::Misconfigured, 500),
-        (StoreErrorKind::InvalidInput, 500),
-    ] {
-        let error = StoreError::new(kind, "redis://s3cret");
-        let answer = |method| {
-            let Ok::<Response<Bytes>, Infallible>(response) = Http::new().answer(
-                &request(method),
-                Refusal::new(Reason::StoreFailed(error.kind())),
-            );
-            response
-        };
-        let response = answer(Method::GET);
-        assert_eq!(response.status(), status);
-        let headers = response.headers();
-        assert_eq!(headers["content-type"], "application/problem+json");
-        assert_eq!(headers["cache-control"], "no-store");
-        assert_eq!(headers.len(), 2);
-        assert!(!format!("{response:?}").contains("s3cret"));
-        assert!(answer(Method::HEAD).body().is_empty());
-    }
 }
 
 #[test]

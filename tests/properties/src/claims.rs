@@ -133,12 +133,16 @@ pub fn a_refused_request_changes_nothing(subject: &Subject, history: &History) -
 }
 
 /// A request that waits as long as announced is admitted; one that waits a microsecond less is not.
+/// No policy that refuses it tells a longer time until there is more.
 pub fn the_announced_wait_is_exact(subject: &Subject, history: &History) -> TestCaseResult {
     let (clock, limiter) = subject.limiter_at(history.start);
     each_check(subject, history, (&clock, LAST), |now, cost| {
         let decision = limiter.check(cost);
         let wait = wait_of(&decision);
         if decision.retry_after().is_some() && *now + wait <= LAST {
+            for policy in decision.policies().iter().filter(|it| !it.is_admitted()) {
+                prop_assert!(Some(policy.replenished_after()) <= decision.retry_after());
+            }
             clock.set(instant(*now + wait - 1));
             prop_assert!(!limiter.check(cost).is_admitted(), "one µs before {wait}");
             clock.set(instant(*now + wait));

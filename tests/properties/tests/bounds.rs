@@ -51,36 +51,6 @@ fn quotas(longest: u64) -> impl Iterator<Item = (u64, u64)> {
     (1..=longest).flat_map(|period| (0..=4).map(move |n| (n, period)))
 }
 
-/// In numbers with which each formula is reached: the burst has room for what refills, and the wait
-/// too.
-#[test]
-fn every_algorithm_reaches_the_bound_of_its_model() {
-    const LARGEST_COST: u64 = 2;
-    let numbers = Numbers {
-        units: 3,
-        period: 6,
-        burst: 2,
-        precision: 2,
-        interval: 2,
-        other_units: 1,
-        other_period: 1,
-    };
-    let (quota, burst) = (numbers.quota(), numbers.burst);
-    let (step, gap) = (numbers.precision(), numbers.interval());
-    macro_rules! reaches_its_bound {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
-            let bound = $model($(numbers.$number),*).bound(LARGEST_COST.into());
-            let search = Search {
-                counts: bound.counts,
-                withdrawals: bound.counts == Counts::Releases,
-                ..Search::units(u64::try_from(bound.span).unwrap(), LARGEST_COST)
-            };
-            reaches($name, &$algorithm, search, bound.most);
-        )+};
-    }
-    every_algorithm!(reaches_its_bound, quota, burst, step, gap);
-}
-
 /// In all small numbers, with costs that fit and one that never does. What pays off less than a
 /// unit in a microsecond reaches its bound only if it has room for that, and a queue only if it has
 /// room for a period.

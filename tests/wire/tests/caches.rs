@@ -17,7 +17,7 @@ fn none() -> FixedWindow {
 
 /// Apps that refuse, reject or cannot decide about every request, with the status and gRPC's code
 /// for it.
-fn that_answer_no() -> [(Router, u16, &'static str); 4] {
+fn that_answer_no() -> [(Router, u16, &'static str); 5] {
     let broken = |kind| {
         let broken = crate::support::broken(kind);
         hello().layer(RateLimitLayer::new(none(), broken, Global))
@@ -28,6 +28,7 @@ fn that_answer_no() -> [(Router, u16, &'static str); 4] {
         (hello().layer(limit(none(), no_key)), 400, "3"),
         (broken(StoreErrorKind::Unavailable), 503, "14"),
         (broken(StoreErrorKind::Misconfigured), 500, "13"),
+        (broken(StoreErrorKind::InvalidInput), 500, "13"),
     ]
 }
 
@@ -55,13 +56,17 @@ const GRPC: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn a_request_that_is_no_post_is_told_the_status_and_not_an_empty_200() {
+async fn a_request_that_is_no_post_is_told_the_status_and_not_an_empty_200_nor_a_reason() {
     for (app, status, _) in that_answer_no() {
         for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE] {
             for answer in both(&app, &method, GRPC[0]).await {
                 assert_eq!(answer.status(), status, "{method}");
                 assert_eq!(lines(&answer, "cache-control"), ["no-store"], "{method}");
                 assert!(lines(&answer, "grpc-status").is_empty(), "{method}");
+                let is_problem = lines(&answer, "content-type") == ["application/problem+json"];
+                assert_eq!(is_problem, status != 400, "{method}");
+                // Nothing of what the store's error says.
+                assert!(!format!("{answer:?}").contains("s3cret"));
             }
         }
     }
@@ -76,6 +81,9 @@ async fn a_call_in_any_form_of_grpc_is_told_its_code_and_no_cache_keeps_that() {
                 assert_eq!(lines(&answer, "grpc-status"), [code]);
                 assert_eq!(lines(&answer, "cache-control"), ["no-store"]);
                 assert!(answer.body().is_empty());
+                let details = lines(&answer, "grpc-status-details-bin");
+                assert_eq!(details.is_empty(), code != "8");
+                assert!(!format!("{answer:?}").contains("s3cret"));
             }
         }
     }

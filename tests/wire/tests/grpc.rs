@@ -15,7 +15,7 @@ use tokio::{net::TcpStream, time::timeout};
 use tollgate::{
     LocalRateLimitLayer, Quota, RateLimitLayer,
     algorithm::{FixedWindow, KeyLimit, TokenBucket},
-    key::{Global, PeerIp, Rejection, from_fn},
+    key::{Global, PeerIp},
     store::LocalStore,
 };
 use tonic::{
@@ -23,8 +23,7 @@ use tonic::{
     codegen::tokio_stream,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
-use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
-use tonic_prost::ProstCodec;
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt;
 use tonic_web::{GrpcWebClientLayer, GrpcWebLayer};
 use tower::Layer;
@@ -255,68 +254,4 @@ async fn what_a_caller_sends_is_not_in_the_answer() {
         assert_eq!(headers["grpc-retry-pushback-ms"], "-1");
     }
     assert_eq!(plain, injected);
-}
-
-#[tokio::test]
-async fn a_stream_of_requests_on_one_side_or_on_both_is_refused_before_its_first_message() {
-    let server = serve!(Server::builder().layer(by_peer(none())));
-    let mut client = tonic::client::Grpc::new(connect(server).await);
-    let path = || http::uri::PathAndQuery::from_static("/grpc.health.v1.Health/Watch");
-    let codec = ProstCodec::<HealthCheckRequest, HealthCheckResponse>::new;
-    // The caller never sends a message, so whatever waits for one waits for ever.
-    let silent = || tonic::Request::new(tokio_stream::pending());
-    client.ready().await.unwrap();
-    let call = client.client_streaming(silent(), path(), codec());
-    let by_one = timeout(LONGEST, call).await.unwrap().unwrap_err();
-    client.ready().await.unwrap();
-    let call = client.streaming(silent(), path(), codec());
-    let by_both = timeout(LONGEST, call).await.unwrap().unwrap_err();
-    for status in [by_one, by_both] {
-        assert_eq!(status.code(), Code::ResourceExhausted);
-        assert!(status.get_details_quota_failure().is_some());
-    }
-}
-
-#[tokio::test]
-async fn a_connection_without_an_address_is_an_internal_error_and_no_free_pass() {
-    let (_reporter, health) = tonic_health::server::health_reporter();
-    let (near, far) = tokio::io::duplex(64 * 1024);
-    let limited = Server::builder()
-        .layer(by_peer(three()))
-        .add_service(health);
-    let incoming = tokio_stream::iter([Ok::<_, std::io::Error>(far)]);
-    tokio::spawn(limited.serve_with_incoming(incoming));
-    let mut near = Some(TokioIo::new(near));
-    let connector = tower::service_fn(move |_: http::Uri| {
-        let near = near.take().ok_or(std::io::ErrorKind::NotConnected);
-        async move { near.map_err(std::io::Error::from) }
-    });
-    let endpoint = Endpoint::from_static("http://server").timeout(LONGEST);
-    let channel = endpoint.connect_with_connector(connector).await.unwrap();
-    let status = HealthClient::new(channel).check(check()).await.unwrap_err();
-    assert_eq!(status.code(), Code::Internal);
-    assert_eq!(status.message(), "the address of the peer is not known");
-}
-
-struct Poisoned;
-
-impl Rejection for Poisoned {
-    fn into_response(self) -> Response<Bytes> {
-        let response = Response::builder()
-            .status(401)
-            .header("grpc-status-details-bin", "!!!")
-            .header("grpc-status", "0");
-        response.body(Bytes::new()).unwrap()
-    }
-}
-
-/// tonic's client panics on details that are no base64, so nobody but us may write them.
-#[tokio::test]
-async fn details_that_a_rejection_has_are_not_passed_on() {
-    let key = from_fn(|_: &Request<tonic::body::Body>| Err::<Option<()>, _>(Poisoned));
-    let limit = RateLimitLayer::new(none(), LocalStore::new(), key);
-    let mut client = client(serve!(Server::builder().layer(limit))).await;
-    let status = client.check(check()).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unauthenticated);
-    assert!(status.details().is_empty());
 }

@@ -79,8 +79,7 @@ async fn without_connect_info_nobody_has_a_free_pass_and_no_reason_is_told() {
         for _ in 0..5 {
             let answer = client.send(with("x-forwarded-for", b"6.6.6.6")).await;
             assert_eq!(answer.status(), 500);
-            assert_ne!(answer.body(), "hello");
-            assert!(!String::from_utf8_lossy(answer.body()).contains("6.6.6.6"));
+            assert_eq!(answer.body(), "the address of the peer is not known");
         }
         assert_eq!(Http2::connect(server).await.get("/").await.status(), 500);
     }
