@@ -34,7 +34,7 @@
 //! days that are owed to 1 000 in 30 days, 10 are left after a plan of 10 007 a minute has debited
 //! one.
 //!
-//! `tests/plans.rs` tests the rows of the table, and `tests/properties/tests/in_turn.rs` the
+//! `tests/plans.rs` tests what begins anew, and `tests/properties/tests/in_turn.rs` the
 //! bounds.
 //!
 //! [`TokenBucket`]: crate::algorithm::TokenBucket
