@@ -112,8 +112,8 @@ async fn a_caller_who_waits_as_told_is_admitted_however_long_answers_take() {
         let asked = Instant::now();
         let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
         let known = store.usage().remembered;
-        // It was refused between when it was asked and now: Redis might admit a little earlier, also
-        // by what the admission before has left.
+        // It was refused between when it was asked and now: Redis might admit a little earlier. So
+        // it is with what an admission has left.
         tokio::time::sleep_until(asked + wait - 3 * EACH_WAY).await;
         let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
         assert_eq!(store.usage().remembered, known + 1);
