@@ -96,11 +96,11 @@ impl RedisStoreBuilder {
     /// default Redis is asked about each. A flood of requests of cost 1 then costs Redis one or two
     /// scripts of a process for each unit that is admitted.
     ///
-    /// A refusal counts until its turn, and for this long at most, from when it was asked. It is for
-    /// the same limits with the same keys and numbers, and the same cost; a larger one too, if it is
-    /// by one limit that is no log. An admission by such a limit that leaves nothing counts as a
-    /// refusal of whatever comes next. What Redis would admit is never refused here because of the
-    /// time that answers take, and no wait is too short because of it.
+    /// A refusal counts until its turn, and for this long at most, from when it was asked. It is
+    /// for the same limits with the same keys and numbers, and the same cost; a larger one too, if
+    /// it is by one limit that is no log. An admission by such a limit that leaves nothing counts
+    /// as a refusal of whatever comes next. What Redis would admit is never refused here because of
+    /// the time that answers take, and no wait is too short because of it.
     /// [`usage`](RedisStore::usage) counts what is refused here as `remembered`.
     ///
     /// A refund, settlement, debit or reset by this store and its clones is noticed once it is
