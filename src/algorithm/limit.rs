@@ -63,9 +63,9 @@ pub trait Limit: Clone + Send + Sync + 'static {
     /// Calls `output` with what each policy decided.
     fn describe(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision));
 
-    /// Calls `output` with each policy in [shadow](Policy::shadow): with its status, and
-    /// with whether it would have refused the cost that the others admitted. It was not charged
-    /// such a cost: its status is then that of a cost of 0.
+    /// Calls `output` with each policy in [shadow](Policy::shadow): with its status, and with
+    /// whether it would have refused the cost that the others admitted. It was not charged such a
+    /// cost: its status is then that of a cost of 0.
     #[inline]
     fn shadows_of(&self, snapshot: &Self::Snapshot, output: &mut dyn FnMut(PolicyDecision, bool)) {
         self.describe(snapshot, &mut |policy| {
@@ -92,8 +92,8 @@ pub trait Limit: Clone + Send + Sync + 'static {
 /// Any limit that is charged to one key: an [`Algorithm`], or a tuple of several.
 ///
 /// One that is [settled](super::Settled) is a `KeyLimit`, too, and so is
-/// [`InFlight`](super::InFlight). What a policy says of requests is done here: that each
-/// [counts as 1](Policy::per_request), or that they pass [in shadow](Policy::shadow).
+/// [`InFlight`](super::InFlight). An algorithm's own methods are given what a request counts: each
+/// may [count as 1](Policy::per_request), or pass [in shadow](Policy::shadow). That is done here.
 ///
 /// A [store](crate::store) keeps one state for each *(policy, key)*, and decides by
 /// [`Ask::decide`](crate::store::Ask::decide): a charge is a [`step`](Self::step), a look a

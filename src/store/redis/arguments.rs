@@ -164,11 +164,8 @@ fn admissions<'a>(
         };
         let (own, rest) = numbers.split_at(count.min(numbers.len()));
         numbers = rest;
-        (
-            member,
-            !member.in_shadow || charged.get(at) == Some(&1.0),
-            own,
-        )
+        let was_charged = !member.in_shadow || charged.get(at) == Some(&1.0);
+        (member, was_charged, own)
     })
 }
 

@@ -289,12 +289,14 @@ impl Call {
         let Some(asked) = asked else {
             return;
         };
-        let (subject, mut refusal) = (&self.subject, Some((cost, reply.clone())));
-        if is_charged(reply) {
-            let was_refused = self.shared.forget(subject) && subject.says_all();
-            let refused = refused_after(reply).filter(|_| was_refused);
-            refusal = refused.map(|refused| (1, refused));
-        }
+        let subject = &self.subject;
+        let refusal = match is_charged(reply) {
+            false => Some((cost, reply.clone())),
+            true if self.shared.forget(subject) && subject.says_all() => {
+                refused_after(reply).map(|refused| (1, refused))
+            }
+            true => None,
+        };
         if let Some((cost, reply)) = refusal
             && self.shared.is_latest(self)
         {

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tollgate::{
-    EachOf, RateLimiter, StoreErrorKind, Timestamp,
+    Decision, EachOf, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{Algorithm, Policy, Script, Scripted, Status},
-    store::RedisStore,
+    store::{LocalStore, RedisStore, Store},
 };
 use tollgate_redis_tests::{Cluster, Fickle, Redis};
 
@@ -121,6 +121,29 @@ fn an_algorithm_of_ones_own_decides_in_redis_by_its_own_numbers() {
 
     redis.wait(small.reset("bob")).unwrap();
     assert_eq!(redis.keys("own").len(), 0);
+}
+
+#[test]
+fn an_algorithm_of_ones_own_counts_requests_and_is_rehearsed_if_its_policy_says_so() {
+    async fn decided<S: Store<(Ledger, Ledger), String>>(store: S) -> Vec<Decision> {
+        let requests = Ledger(ledger(2).0.per_request());
+        let rehearsed = Ledger(ledger(80).0.named("rehearsed").unwrap().shadow());
+        let limiter = RateLimiter::new((requests, rehearsed), store);
+        let mut decided = Vec::new();
+        for cost in [70, 70, 1] {
+            decided.push(limiter.check_cost("bob", cost).await.unwrap());
+        }
+        decided
+    }
+    let redis = Redis::start();
+    let in_memory = redis.wait(decided(LocalStore::new()));
+    let told = in_memory
+        .iter()
+        .map(|it| (it.is_admitted(), it.remaining()));
+    assert!(told.eq([(true, 1), (true, 0), (false, 0)]));
+    assert!(in_memory.iter().all(|it| it.policies().len() == 1));
+    let in_redis = redis.wait(decided(redis.store_with_prefix("marked")));
+    assert_eq!(in_redis, in_memory);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ use tollgate::{
     Quota, RateLimiter,
     algorithm::{FixedWindow, SlidingLog, TokenBucket},
     clock::ManualClock,
-    store::RedisStore,
+    store::{RedisStore, RedisStoreBuilder},
 };
 use tollgate_properties::{
     alike::{Story, decides_as_the_rule},
@@ -35,6 +35,13 @@ async fn remembering(server: &Server, longest: Duration) -> RedisStore {
         .deadline(Duration::from_secs(20))
         .remember_refusals(longest)
         .build()
+}
+
+async fn by_clock(server: &Server, clock: &ManualClock) -> RedisStoreBuilder {
+    RedisStore::builder(server.client().await)
+        .deadline(Duration::from_secs(20))
+        .clock(clock.clone())
+        .remember_refusals(LONG)
 }
 
 #[test]
@@ -196,10 +203,8 @@ async fn a_refusal_counts_for_larger_costs_of_a_bucket_and_for_no_others() {
 #[tokio::test]
 async fn a_store_that_asks_again_later_refuses_beyond_the_turn_and_asks_then() {
     let (server, clock) = (Server::start().await, ManualClock::at(instant(1_000_000)));
-    let store = RedisStore::builder(server.client().await)
-        .deadline(Duration::from_secs(20))
-        .clock(clock.clone())
-        .remember_refusals(LONG)
+    let store = by_clock(&server, &clock)
+        .await
         .ask_again_after(Duration::from_micros(50))
         .build();
     let one_in_ten = TokenBucket::new(Quota::one_every(Duration::from_micros(10))).burst(1);
@@ -224,11 +229,7 @@ async fn a_store_that_asks_again_later_refuses_beyond_the_turn_and_asks_then() {
 #[tokio::test]
 async fn a_key_that_was_refused_costs_one_script_for_each_unit_it_is_admitted() {
     let (server, clock) = (Server::start().await, ManualClock::at(instant(1_000_000)));
-    let store = RedisStore::builder(server.client().await)
-        .deadline(Duration::from_secs(20))
-        .clock(clock.clone())
-        .remember_refusals(LONG)
-        .build();
+    let store = by_clock(&server, &clock).await.build();
     let one_in_ten = Quota::one_every(Duration::from_micros(10));
     let bucket = TokenBucket::new(one_in_ten).burst(2);
     let limiter = RateLimiter::new(bucket, store.clone());
