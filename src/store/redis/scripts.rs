@@ -129,7 +129,8 @@ impl Scripts {
 /// The scripts of limits, each made once.
 #[derive(Default)]
 pub(super) struct ScriptCache {
-    of_limits: Mutex<HashMap<LimitType, Arc<Scripts>>>,
+    /// A handful, in no order: a hash costs more than to look at them all.
+    of_limits: Mutex<Vec<Arc<Scripts>>>,
     /// Those about several keys in one slot. None if it would be too long.
     of_several: Mutex<HashMap<Vec<LimitType>, Option<Arc<Loadable>>>>,
 }
@@ -149,16 +150,24 @@ fn limit_type<L: Limit>(limit: &L) -> LimitType {
     (TypeId::of::<L>(), bits)
 }
 
+fn find<L: Limit>(of_limits: &[Arc<Scripts>], limit: &L) -> Option<Arc<Scripts>> {
+    let limit = limit_type(limit);
+    of_limits.iter().find(|known| known.limit == limit).cloned()
+}
+
 impl ScriptCache {
     pub(super) fn scripts<A: Scripted>(&self, limit: &A) -> Arc<Scripts> {
         let mut of_limits = lock(&self.of_limits);
-        let scripts = of_limits.entry(limit_type(limit));
-        Arc::clone(scripts.or_insert_with(|| Arc::new(Scripts::of(limit))))
+        find(&of_limits, limit).unwrap_or_else(|| {
+            let scripts = Arc::new(Scripts::of(limit));
+            of_limits.push(Arc::clone(&scripts));
+            scripts
+        })
     }
 
     /// That of a limit like this, if one was used before.
     pub(super) fn known<L: Limit>(&self, limit: &L) -> Option<Arc<Scripts>> {
-        lock(&self.of_limits).get(&limit_type(limit)).cloned()
+        find(&lock(&self.of_limits), limit)
     }
 
     /// The script about these limits, in the order of their keys.
