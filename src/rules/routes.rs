@@ -1,9 +1,12 @@
 //! Finds the rules that match a request, by its method and its route.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, hash::BuildHasherDefault};
 
-use ahash::RandomState;
+use ahash::AHasher;
 use http::Method;
+
+/// By text of the file: no caller can put anything in, so it needs no seed of its own.
+type ByText<T> = HashMap<Box<str>, T, BuildHasherDefault<AHasher>>;
 
 /// The methods and the pattern of one entry of `routes`, such as `GET,POST /users/{id}`.
 #[derive(Debug)]
@@ -145,14 +148,14 @@ pub(super) struct Routes {
     /// The rules that match every path.
     every_path: Vec<Candidate>,
     /// The rules that match each of the patterns, taken as a path: axum spells a matched route so.
-    known: HashMap<Box<str>, Box<[Candidate]>, RandomState>,
+    known: ByText<Box<[Candidate]>>,
     count: u32,
 }
 
 /// What follows after the same segments. All rules are in the order of the file.
 #[derive(Default)]
 struct Node {
-    literals: HashMap<Box<str>, Node, RandomState>,
+    literals: ByText<Node>,
     /// `{name}` or `v{name}`: what is not empty, after this prefix.
     parameters: Vec<(Box<str>, Node)>,
     /// The rules whose pattern ends here.

@@ -1,6 +1,9 @@
 //! The shards of a table: which one a key is in, and how many keys there are.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    hash::{self, BuildHasher},
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use ahash::RandomState;
 use parking_lot::{Mutex, MutexGuard};
@@ -88,6 +91,13 @@ impl Drop for Reservation<'_> {
     }
 }
 
+/// The standard library has asked the system for its seeds.
+fn seeded_at_random() -> RandomState {
+    let seeds = [(); 4].map(|()| hash::RandomState::new().hash_one(0));
+    let [first, second, third, fourth] = seeds;
+    RandomState::with_seeds(first, second, third, fourth)
+}
+
 impl<K, S> Shards<K, S> {
     pub(super) fn new(max_keys: usize) -> Self {
         let shards = (max_keys.div_ceil(KEYS_PER_SHARD)).clamp(MIN_SHARDS, MAX_SHARDS);
@@ -96,7 +106,7 @@ impl<K, S> Shards<K, S> {
             sweep: Sweep::new(),
         };
         Self {
-            hasher: RandomState::new(),
+            hasher: seeded_at_random(),
             shards: (0..shards)
                 .map(|_| LockedShard(Mutex::new(shard())))
                 .collect(),
