@@ -8,7 +8,7 @@ use tollgate_properties::{
 };
 use tollgate_redis_tests::{Redis, every_algorithm, redis_decides_as_the_rule};
 
-const HISTORIES: u32 = 240;
+const HISTORIES: u32 = 480;
 
 /// Two to four plans, most of them of one shape.
 fn plans() -> impl Strategy<Value = Vec<Numbers>> {

@@ -163,7 +163,7 @@ fn every_place_holds_every_rule(
 fn random_histories_are_decided_as_in_memory() {
     let redis = Redis::start();
     let builder = || RedisStore::builder(redis.client().clone());
-    every_place_holds_every_rule(&redis, 120, builder);
+    every_place_holds_every_rule(&redis, 240, builder);
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn so_they_are_across_the_slots_of_a_cluster_and_in_one_slot_of_it() {
     let redis = Redis::start();
     let cluster = redis.wait(Cluster::start());
     let client = redis.wait(cluster.client());
-    every_place_holds_every_rule(&redis, 24, || RedisStore::builder(client.clone()));
-    every_place_holds_every_rule(&redis, 24, || {
+    every_place_holds_every_rule(&redis, 48, || RedisStore::builder(client.clone()));
+    every_place_holds_every_rule(&redis, 48, || {
         RedisStore::builder(client.clone()).hash_tag("shop")
     });
 }
