@@ -23,7 +23,8 @@ use crate::{
 ///
 /// A layer puts it into the extensions of each request that it admits, if its algorithm is
 /// [settled](crate::algorithm::Settled); [`RateLimiter::hold`](crate::RateLimiter::hold) gives one
-/// for what is not a request.
+/// for what is not a request. Where several layers hold for a request, it finds one hold, which is
+/// settled for all of them.
 ///
 /// It is settled once: by the first of its clones that settles it, or, when the last of them is
 /// dropped, with all that was held. So hanging up is never free.
@@ -71,6 +72,15 @@ impl Hold {
             is_settled: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
         }))
+    }
+
+    /// One for both: what is settled is settled for each.
+    #[cfg(feature = "layer")]
+    pub(crate) fn and(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) => Self(Arc::new((self, other))),
+            None => self,
+        }
     }
 
     /// How many units are held.
@@ -161,6 +171,22 @@ trait Receipt: Send + Sync {
     fn held(&self) -> u32;
     fn decision(&self) -> Decision;
     fn settle(&self, spent: u32) -> Settlement;
+}
+
+/// That of an inner layer, and that of the layers around it.
+#[cfg(feature = "layer")]
+impl Receipt for (Hold, Hold) {
+    fn held(&self) -> u32 {
+        self.0.held()
+    }
+
+    fn decision(&self) -> Decision {
+        self.0.decision()
+    }
+
+    fn settle(&self, spent: u32) -> Settlement {
+        self.0.settle(spent).and(self.1.settle(spent))
+    }
 }
 
 struct Held<L: Limit, K: Key, S: Store<L, K>> {

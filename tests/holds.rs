@@ -71,6 +71,22 @@ async fn a_handler_settles_the_hold_in_its_request() {
 }
 
 #[tokio::test]
+async fn what_a_handler_settles_is_settled_for_each_of_its_layers() {
+    let layer = || RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(4);
+    let in_flight = RateLimitLayer::new(InFlight::new(1), LocalStore::new(), Global);
+    let (outer, inner) = (layer(), layer());
+    let limiters = [&outer, &inner].map(|layer| layer.limiter().clone());
+    let handler = async |Extension(hold): Extension<Hold>| drop(hold.settle(1));
+    let app = Router::new().route("/", post(handler));
+    let app = app.layer(in_flight).layer(inner).layer(outer);
+    for left in [9, 8, 7] {
+        assert_eq!(answered(&app).await.0, StatusCode::OK);
+        let remaining = |limiter: &RateLimiter<_, _>| limiter.peek(&()).now().remaining();
+        assert_eq!(limiters.each_ref().map(remaining), [left, left]);
+    }
+}
+
+#[tokio::test]
 async fn the_fields_tell_what_is_left_after_the_settlement() {
     let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
         .cost(5)

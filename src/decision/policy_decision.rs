@@ -87,16 +87,17 @@ impl PolicyDecision {
     /// The same once it is settled, where its request has held and spent so much.
     #[cfg(feature = "layer")]
     pub(super) fn once_settled(self, held: u32, spent: u32) -> Self {
-        let units = match self.counts {
-            Counts::HeldUnits => held.saturating_sub(spent),
-            Counts::HeldRequests => held.min(1).saturating_sub(spent),
-            Counts::Units | Counts::InFlight => 0,
+        let (held, spent) = match self.counts {
+            Counts::HeldUnits => (held, spent),
+            Counts::HeldRequests => (held.min(1), spent.min(1)),
+            Counts::Units | Counts::InFlight => (0, 0),
         };
-        if units == 0 {
+        if held == spent {
             return self;
         }
-        let (mut status, units) = (self.status(), u64::from(units));
-        status.remaining = status.remaining.saturating_add(units).min(self.limit);
+        let mut status = self.status();
+        let remaining = status.remaining.saturating_add(held.into());
+        status.remaining = remaining.saturating_sub(spent.into()).min(self.limit);
         if status.remaining == self.limit {
             (status.replenished_after_micros, status.reset_after_micros) = (0, 0);
         }

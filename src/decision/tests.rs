@@ -51,6 +51,9 @@ fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there(
         holds.once_settled(u32::MAX, u32::MAX - units)
     };
     assert_eq!(freed(0), decided());
+    let beyond = |spent| decided().counting(Counts::HeldUnits).once_settled(1, spent);
+    assert_eq!(beyond(4).remaining(), 1, "more was spent than was held");
+    assert_eq!(beyond(9).remaining(), 0);
     let requests = || decided().counting(Counts::HeldRequests);
     assert_eq!(requests().once_settled(9, 1), decided());
     assert_eq!(requests().once_settled(9, 0).remaining(), 5);

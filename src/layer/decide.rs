@@ -198,6 +198,7 @@ where
 
     #[inline]
     fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
+        const { something_is_to_be_settled::<A::Limit>(O::SETTLES) };
         let is_annotated = self.respond.annotates() && admitted.is_enforced;
         if !holds::<A::Limit>() {
             return is_annotated;
@@ -206,12 +207,12 @@ where
             self.options.settle_at_end(end);
         }
         let in_flight = <A::Limit as Limit>::IN_FLIGHT;
-        if (in_flight || !self.options.settles())
+        if (in_flight || !O::SETTLES)
             && let Some(end) = &admitted.hold
         {
             self.respond.hand_over(request, end.hold().clone());
         }
-        if !in_flight && !self.options.settles() {
+        if !in_flight && !O::SETTLES {
             // It is the request's alone.
             admitted.hold = None;
         }
@@ -412,6 +413,14 @@ pub struct Admitted<Choice, Stored> {
     snapshot: Snapshot<Stored>,
     /// Its cost or its place in flight, if it holds one.
     hold: Option<BodyEnd>,
+}
+
+/// Fails to compile where a layer settles what its limit has charged at once.
+const fn something_is_to_be_settled<L: Limit>(settles: bool) {
+    assert!(
+        !settles || holds::<L>(),
+        "`.settle(..)` and `.settle_at_end(..)` settle what is held: the algorithm must be `.settled()`"
+    );
 }
 
 /// Whether an admitted request holds its cost or a place.

@@ -92,6 +92,9 @@ pub struct WithObserver<Observer, Others = ()> {
 pub(crate) trait Options<Req, Res, K> {
     type Others: Options<Req, Res, K>;
 
+    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
+    const SETTLES: bool = <Self::Others as Options<Req, Res, K>>::SETTLES;
+
     fn others(&self) -> &Self::Others;
 
     /// What a request is charged.
@@ -120,12 +123,6 @@ pub(crate) trait Options<Req, Res, K> {
     #[inline]
     fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
         self.others().decide_instead(error, request, key, cost)
-    }
-
-    /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
-    #[inline]
-    fn settles(&self) -> bool {
-        self.others().settles()
     }
 
     /// How many units a response with this head has spent, if the head tells.
@@ -160,6 +157,8 @@ pub(crate) trait Options<Req, Res, K> {
 impl<Req, Res, K> Options<Req, Res, K> for () {
     type Others = ();
 
+    const SETTLES: bool = false;
+
     fn others(&self) -> &Self {
         self
     }
@@ -185,11 +184,6 @@ impl<Req, Res, K> Options<Req, Res, K> for () {
     #[inline]
     fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
         Err(OnStoreError::Refuse)
-    }
-
-    #[inline]
-    fn settles(&self) -> bool {
-        false
     }
 
     #[inline]
@@ -287,14 +281,11 @@ impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res,
 {
     type Others = O;
 
+    const SETTLES: bool = true;
+
     #[inline]
     fn others(&self) -> &O {
         &self.others
-    }
-
-    #[inline]
-    fn settles(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -309,14 +300,11 @@ impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res,
 impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSettlementAtEnd<O> {
     type Others = O;
 
+    const SETTLES: bool = true;
+
     #[inline]
     fn others(&self) -> &O {
         &self.others
-    }
-
-    #[inline]
-    fn settles(&self) -> bool {
-        true
     }
 
     #[inline]

@@ -115,7 +115,8 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     }
 
     /// Settles a request by the head of its response: charges what the closure returns, and frees
-    /// the rest of the cost. For an algorithm that is [settled](crate::algorithm::Settled).
+    /// the rest of the cost. For an algorithm that is [settled](crate::algorithm::Settled): with
+    /// another one a service of the layer does not compile.
     ///
     /// The cost is held while the inner service works. The closure sees only responses: if the
     /// inner service fails, or the caller hangs up, the whole cost is charged. The closure may
@@ -145,6 +146,20 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// # }
     /// # });
     /// ```
+    ///
+    /// Without `.settled()`:
+    ///
+    /// ```compile_fail,E0080
+    /// use http::{Request, Response};
+    /// use tollgate::{Quota, RateLimitLayer};
+    /// use tollgate::{algorithm::SlidingLog, key::Global, store::LocalStore};
+    /// use tower::{Layer, Service, service_fn};
+    ///
+    /// let limit = RateLimitLayer::new(SlidingLog::new(Quota::per_minute(1)), LocalStore::new(), Global)
+    ///     .settle(|_: &Response<String>| 1);
+    /// let inner = service_fn(async |_: Request<()>| Ok::<_, ()>(Response::new(String::new())));
+    /// let _ = limit.layer(inner).call(Request::new(()));
+    /// ```
     pub fn settle<Response, Z>(self, spent: Z) -> RateLimitLayer<A, S, F, R, WithSettlement<Z, O>>
     where
         Z: Fn(&Response) -> u32,
@@ -154,7 +169,7 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
 
     /// Settles a request when the body of its response has ended, or was dropped because the caller
     /// hung up: by the bytes that were sent, the duration, or the trailers. For an algorithm that
-    /// is [settled](crate::algorithm::Settled).
+    /// is [settled](crate::algorithm::Settled), as with [`settle`](Self::settle).
     ///
     /// The cost is held until then. If the inner service fails, the closure is called too, and can
     /// [ask](crate::End::service_failed) for that: a closure that counts bytes then charges

@@ -331,9 +331,10 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Htt
         request.extensions_mut().insert(decision);
     }
 
-    /// Puts the hold into the request's extensions.
+    /// Puts the hold into the request's extensions, as one with that of an outer layer.
     fn hand_over(&self, request: &mut Request<ReqB>, hold: Hold) {
-        request.extensions_mut().insert(hold);
+        let outer = request.extensions_mut().remove();
+        request.extensions_mut().insert(hold.and(outer));
     }
 
     fn keep_until_end(&self, response: &mut Response<ResB>, end: BodyEnd) {

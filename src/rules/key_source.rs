@@ -61,13 +61,20 @@ impl KeySource {
         }
     }
 
-    /// Whether the rule applies to every request: each has the key, or is rejected.
-    pub(super) fn always_applies(&self) -> bool {
+    /// Whether each request has the key, or is rejected.
+    pub(super) fn finds_one_or_rejects(&self) -> bool {
+        self.all(|on_missing| on_missing != OnMissing::Next)
+    }
+
+    /// Whether each request has the key, by what a rule in shadow goes by.
+    pub(super) fn always_finds_one(&self) -> bool {
+        self.all(|on_missing| on_missing == OnMissing::Shared)
+    }
+
+    fn all(&self, is_so: fn(OnMissing) -> bool) -> bool {
         match self {
-            Self::Header(_, on_missing) | Self::Extension(_, on_missing) => {
-                *on_missing != OnMissing::Next
-            }
-            Self::Several(sources) => sources.iter().all(Self::always_applies),
+            Self::Header(_, on_missing) | Self::Extension(_, on_missing) => is_so(*on_missing),
+            Self::Several(sources) => sources.iter().all(|source| source.all(is_so)),
             _ => true,
         }
     }

@@ -40,7 +40,8 @@ pub use limit::RuleSnapshot;
 ///
 /// - **Buckets**: a limit is identified by its name. So nobody's count is lost when its quota, the
 ///   order of the rules, their routes or their costs change, or when a rule is removed for a while.
-///   Counts start again when a limit gets another algorithm, or its rule another key.
+///   Counts start again when a limit gets another name or algorithm. With another key a rule needs
+///   another name: equal values of two headers, say, are one bucket.
 /// - **Several limits** that apply to a request are decided together, as by
 ///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. There are at most 16.
 /// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.

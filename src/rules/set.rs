@@ -58,7 +58,10 @@ impl RuleSet {
             self.matched.count(candidates.iter().map(|it| it.route));
         }
         let method = Methods::of(request.method());
-        let (mut charges, mut cost, mut last) = (Vec::new(), 0, None);
+        let (mut charges, mut last) = (Vec::new(), None);
+        // The largest cost of a rule that is enforced, and of one in shadow.
+        let (mut cost, mut rehearsed_cost) = (None, None);
+        let mut refuses_unmatched = self.refuses_unmatched;
         for candidate in candidates {
             // Only the first matching route of a rule counts.
             if !candidate.is_for(method) || last == Some(candidate.rule) {
@@ -70,7 +73,10 @@ impl RuleSet {
                 Ok(Some(key)) => key,
                 Ok(None) => continue,
                 // A rule in shadow rejects nobody.
-                Err(_) if rule.in_shadow => continue,
+                Err(_) if rule.in_shadow => {
+                    refuses_unmatched = false;
+                    continue;
+                }
                 Err(rejection) => return Err(rejection),
             };
             let limits = rule.limits_of(request);
@@ -78,24 +84,36 @@ impl RuleSet {
                 let charges = Charge::each(limits, key);
                 return Ok(Some(RuleKey::new(&self.limits, candidate.cost, charges)));
             }
-            cost = candidate.cost.max(cost);
+            let largest = match rule.in_shadow {
+                true => &mut rehearsed_cost,
+                false => &mut cost,
+            };
+            *largest = Some(candidate.cost).max(*largest);
             charges.extend_from_slice(Charge::each(limits, key).as_slice());
         }
-        match charges.is_empty() {
-            false => {
+        match cost.or(rehearsed_cost) {
+            Some(cost) => {
                 let charges = charges.into_iter().collect();
                 Ok(Some(RuleKey::new(&self.limits, cost, charges)))
             }
-            true if self.refuses_unmatched => {
+            None if refuses_unmatched => {
                 let no_rule = "no rule matches this request";
                 Err(MissingKey::new(StatusCode::FORBIDDEN, no_rule))
             }
-            true => Ok(None),
+            None => Ok(None),
         }
     }
 }
 
 impl Rule {
+    /// Whether no later rule is asked about a request of one of its routes.
+    pub(super) fn always_applies(&self) -> bool {
+        match self.in_shadow {
+            true => self.key.always_finds_one(),
+            false => self.key.finds_one_or_rejects(),
+        }
+    }
+
     /// The limits that a request is charged to.
     #[inline]
     fn limits_of<B>(&self, request: &Request<B>) -> Range<u32> {

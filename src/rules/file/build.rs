@@ -54,7 +54,7 @@ impl File {
 
 fn client(proxies: &Proxies) -> Result<ClientIp, ConfigError> {
     let Each(trusted) = &proxies.trusted;
-    match &*proxies.header {
+    match &*proxies.header.to_ascii_lowercase() {
         "x-forwarded-for" => ClientIp::try_x_forwarded_for(trusted),
         "forwarded" => ClientIp::try_forwarded(trusted),
         other => ClientIp::try_header(other, trusted),
@@ -226,7 +226,7 @@ impl Builder<'_> {
             return Err("`routes` is empty: leave it out for every request".to_owned());
         }
         if !self.set.all_apply {
-            let always_applies = |rule: u32| self.set.rules[rule as usize].key.always_applies();
+            let always_applies = |rule: u32| self.set.rules[rule as usize].always_applies();
             let covering = routes
                 .iter()
                 .map(|(route, _)| self.set.routes.covering(route, always_applies));

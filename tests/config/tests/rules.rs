@@ -337,6 +337,44 @@ async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
 }
 
 #[tokio::test]
+async fn a_rule_in_shadow_neither_adds_to_the_cost_nor_refuses_what_has_not_its_key() {
+    let tried = |key: &str| {
+        rule(
+            "tried",
+            &format!("key = {key}\nshadow = true\ncost = 3"),
+            100,
+        )
+    };
+    let all = "match = 'all'\n";
+    let limited = Limited::by(&[all, &rule("api", EVERYONE, 5), &tried("'everyone'")].concat());
+    assert_eq!(limited.of_ten("GET", "/").await, 5);
+    let of_header = tried("{ header = 'x-key' }");
+    let limited = Limited::by(&["unmatched = 'refuse'\n", &of_header].concat());
+    assert_eq!(limited.of_ten("GET", "/").await, 10);
+    // It goes on to the next rule.
+    let limited = Limited::by(
+        &[&of_header, &rule("api", EVERYONE, 5)]
+            .map(|it| &**it)
+            .concat(),
+    );
+    assert_eq!(limited.of_ten("GET", "/").await, 5);
+}
+
+#[tokio::test]
+async fn the_header_of_the_proxies_is_the_same_in_capitals() {
+    for header in ["x-forwarded-for", "X-Forwarded-For"] {
+        let proxies = format!("proxies = {{ header = '{header}', trusted = ['192.0.2.0/24'] }}\n");
+        let limited = Limited::by(&[&*proxies, &rule("api", "key = 'client'", 1)].concat());
+        let mut statuses = Vec::new();
+        for chain in ["6.6.6.6, 1.2.3.4", "7.7.7.7, 1.2.3.4", "7.7.7.7, 5.6.7.8"] {
+            let response = limited.ask(with_header("x-forwarded-for", chain)).await;
+            statuses.push(response.status().as_u16());
+        }
+        assert_eq!(statuses, [200, 429, 200], "{header}");
+    }
+}
+
+#[tokio::test]
 async fn a_plan_is_chosen_by_a_value_of_the_request_and_the_count_goes_with_the_caller() {
     for (by, gold) in [
         ("header = \"x-plan\"", with_header("x-plan", "gold")),
