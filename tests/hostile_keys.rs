@@ -306,6 +306,25 @@ fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
 }
 
 #[test]
+fn a_key_that_is_copied_may_ask_the_limiter() {
+    for of in [of_one as Of, of_two] {
+        in_time(move || {
+            let (limiter, asks) = (of(2, 9), Cell::new(true));
+            let asked = limiter.clone();
+            let does = move |_| {
+                if asks.replace(false) {
+                    assert!(asked.admits(&rigged(1)));
+                    asks.set(true);
+                }
+            };
+            let copied = || assert!(limiter.admits(&rigged(2)));
+            assert!(!while_keys_do(In::Clone, does, copied));
+            assert_eq!(limiter.keys(), 2);
+        });
+    }
+}
+
+#[test]
 fn a_key_whose_drop_panics_leaves_its_place_to_others() {
     fn run(of: Of, leave: fn(&Leaving, &Calls<'_>)) {
         let leaving = Leaving::new(of);

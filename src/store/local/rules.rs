@@ -78,7 +78,7 @@ fn decide_several(
             let rule = limits.limit(*limit);
             (
                 *limit,
-                KeyedLimit::new(rule, tables.table(rule.table_id()), key),
+                KeyedLimit::new(rule, tables.table(rule.table_id()), key.clone()),
             )
         })
         .collect();

@@ -14,15 +14,21 @@ use crate::{
 };
 
 use super::{
-    LocalBuckets, LocalUsage, buckets::Tables, deferred_drop::DeferredDrops, overflow::Now,
-    place::LockedState, policies::PolicyTables, table::Table,
+    LocalBuckets, LocalUsage,
+    buckets::Tables,
+    deferred_drop::DeferredDrops,
+    overflow::Now,
+    place::{LockedState, entry},
+    policies::PolicyTables,
+    table::Table,
 };
 
 /// One of several limits that decide together, and its key.
 pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    key: &'a K,
+    /// Moved into its entry, if it gets one: no key is copied under the locks of the others.
+    key: Option<K>,
     place: Option<LockedState<'a, K, A::State>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
@@ -85,11 +91,11 @@ impl Drop for Locked<'_, '_> {
 }
 
 impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
-    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: &'a K) -> Self {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: K) -> Self {
         Self {
             limit,
             table,
-            key,
+            key: Some(key),
             place: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
@@ -101,7 +107,13 @@ impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
 impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
-        self.place = Some(table.place_of(limit, self.key, (Some(cost), now), drops));
+        let Some(key) = &self.key else { return };
+        let hash = table.shards.hash(key);
+        let place = entry(table.shards.lock(hash), (hash, key));
+        self.place = Some(place.unwrap_or_else(|shard| {
+            let own = || self.key.take().expect("it is asked for once");
+            table.place_of_unknown((shard, hash, now()), limit, own, (Some(cost), now), drops)
+        }));
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
@@ -148,7 +160,7 @@ macro_rules! each_of {
             ) -> Verdict<Self::Snapshot> {
                 let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
                 let mut members = ($(
-                    keys.$place.as_ref().map(|key| {
+                    keys.$place.map(|key| {
                         let limit = &limits.$place;
                         KeyedLimit::new(limit, tables.$place.table(limit.policy_id()), key)
                     }),

@@ -108,7 +108,9 @@ impl<K: Key, S> Table<K, S> {
         let mut drops = DeferredDrops::new();
         let charge = (Some(ask.charge()), now);
         let mut place = match unknown {
-            Some(unknown) => self.place_of_unknown(unknown, limit, key, charge, &mut drops),
+            Some(unknown) => {
+                self.place_of_unknown(unknown, limit, || key.to_owned(), charge, &mut drops)
+            }
             None => self.place_of(limit, key, charge, &mut drops),
         };
         let decided = ask.decide(limit, place.state(), now());
@@ -235,7 +237,7 @@ impl<K: Key, S> Table<K, S> {
     ///
     /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
     /// entry. Without one the state is changed, whatever it is.
-    pub(super) fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         limit: &A,
         key: &Q,
@@ -244,15 +246,17 @@ impl<K: Key, S> Table<K, S> {
     ) -> LockedState<'a, K, S> {
         let hash = self.shards.hash(key);
         entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
-            self.place_of_unknown((shard, hash, now()), limit, key, (cost, now), drops)
+            let own = || key.to_owned();
+            self.place_of_unknown((shard, hash, now()), limit, own, (cost, now), drops)
         })
     }
 
-    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    /// That of a key without an entry, which may get one: then `own` is called.
+    pub(super) fn place_of_unknown<'a, A: KeyLimit<State = S>>(
         &'a self,
         (mut shard, hash, at): Unknown<'a, K, S>,
         limit: &A,
-        key: &Q,
+        own: impl FnOnce() -> K,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> LockedState<'a, K, S> {
@@ -276,8 +280,8 @@ impl<K: Key, S> Table<K, S> {
         // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
         // this store.
         drop(shard);
-        let own = key.to_owned();
-        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
+        let own = own();
+        let mut shard = match entry(self.shards.lock(hash), (hash, &own)) {
             Err(shard) => shard,
             // Another call has given it one meanwhile.
             Ok(entry) => {
