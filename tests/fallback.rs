@@ -4,6 +4,7 @@
 use std::{
     convert::Infallible,
     future::ready,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -14,13 +15,14 @@ use std::{
 use http::{Request, Response};
 use tollgate::{
     Decision, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
-    algorithm::{FixedWindow, Gcra, TokenBucket},
+    algorithm::{FixedWindow, Gcra, InFlight, TokenBucket},
+    choice::by_request,
     key::{Global, Header},
     options::WithFallback,
     response::{AsError, Refused},
     store::LocalStore,
 };
-use tower::{BoxError, Layer, ServiceExt, service_fn};
+use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
 use crate::support::{Echo, Flapping, by_hand};
 
@@ -96,6 +98,19 @@ async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
         fallback.reset(&()).now();
         refused(service.clone().oneshot(1).await);
         assert_eq!(left(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_choice_of_the_smaller_limit_that_panics_gives_the_place_in_flight_back() {
+    let panics = by_request(|_: &u32| -> FixedWindow { panic!("on purpose") });
+    let limit = RateLimitLayer::new(InFlight::new(2), by_hand().1, Global)
+        .respond_with(AsError)
+        .on_store_error(RateLimiter::new(panics, by_hand().1));
+    for _ in 0..3 {
+        let mut service = limit.layer(Echo::default());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(7)))).is_err());
+        assert_eq!(limit.limiter().peek(&()).now().remaining(), 2);
     }
 }
 

@@ -199,6 +199,21 @@ async fn an_observer_that_panics_unwinds_into_its_request_and_the_charge_stays()
     assert_eq!(echo.calls(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_gives_the_turn_back() {
+    let (_clock, store) = by_hand();
+    let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
+    let limit = RateLimitLayer::new(queue, store, Global).respond_with(AsError);
+    let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
+    let service = limit.layer(Echo::default());
+    // The first one does not wait, and is charged.
+    for _ in 0..3 {
+        let mut service = service.clone();
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(7)))).is_err());
+        assert_eq!(limit.limiter().peek(&()).now().remaining(), 2);
+    }
+}
+
 #[tokio::test]
 async fn an_observer_that_panics_gives_the_place_in_flight_back() {
     let (_clock, store) = by_hand();

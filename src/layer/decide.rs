@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     RateLimitLayer, ResponseFuture,
-    layer_for::{LayerFor, Next, Snapshot, VerdictOf},
+    layer_for::{LayerFor, Next, Queued, Snapshot, VerdictOf},
     options::Options,
     waiting::Wait,
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
@@ -84,17 +84,18 @@ where
                     && !self.exposes_decision
                     && (!query.is_enforced || limit.delay_of(&verdict.snapshot).is_zero()) =>
             {
-                options.mirror_charge(&request, &query.key, query.cost);
                 // An `Admitted` that is dropped at once would be copied first: a tenth of what a
                 // layer without fields adds (bench `middleware`).
                 if !holds::<A::Limit>()
                     && options.is_silent()
                     && !(self.respond.annotates() && query.is_enforced)
                 {
+                    options.mirror_charge(&request, &query.key, query.cost);
                     return ResponseFuture::plain(inner.call(request));
                 }
+                let snapshot = Ok(verdict.snapshot);
                 let admitted =
-                    self.admitted::<Req, Svc::Response, _>(query, Ok(verdict.snapshot), false);
+                    self.admitted::<_, Svc::Response, _>(query, snapshot, Some(&request));
                 ResponseFuture::admitted(self, inner, request, admitted)
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
@@ -120,7 +121,6 @@ where
                 admitted: true,
                 snapshot,
             }) => {
-                self.options.mirror_charge(request, &query.key, query.cost);
                 let delay = limit.delay_of(&snapshot);
                 (Ok(snapshot), delay)
             }
@@ -162,7 +162,8 @@ where
             }
         };
         if delay.is_zero() || !query.is_enforced {
-            return Next::Admitted(self.admitted::<Req, Svc::Response, _>(query, snapshot, false));
+            let told = Some(request);
+            return Next::Admitted(self.admitted::<_, Svc::Response, _>(query, snapshot, told));
         }
         let Ok(permit) = Arc::clone(&self.max_waiting).try_acquire_owned() else {
             // The maximum of requests is waiting.
@@ -170,12 +171,15 @@ where
             let decision = decision_of(limit, &snapshot).refused_for_its_delay();
             return Next::answered(self.refuse(request, &query, decision));
         };
-        self.observe_admitted::<Req, Svc::Response, _>(&query, &snapshot);
         Next::Queued((query, snapshot), delay, permit)
     }
 
+    fn tell_queued(&self, request: &Req, (query, snapshot): &Queued<Svc, Req, Self>) {
+        self.tell_admitted::<_, Svc::Response, _>(request, query, snapshot);
+    }
+
     fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
-        self.admitted::<Req, Svc::Response, _>(query, snapshot, true)
+        self.admitted::<Req, Svc::Response, _>(query, snapshot, None)
     }
 
     /// If the algorithm can. A turn from the limiter in the store's place is lost.
@@ -271,13 +275,13 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
 
 impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// Admits a request, which holds its cost if the limit is settled, or its place in flight;
-    /// calls the observer, unless it is told.
+    /// [tells](Self::tell_admitted) so of this request.
     #[inline]
     fn admitted<Req, Res, K: Key>(
         &self,
         query: StoreQuery<A::Choice, K>,
         snapshot: Snapshot<<A::Limit as Limit>::Snapshot>,
-        is_observed: bool,
+        told: Option<&Req>,
     ) -> Admitted<A::Choice, <A::Limit as Limit>::Snapshot>
     where
         A: Choose<Req>,
@@ -293,9 +297,9 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
             }
             _ => None,
         };
-        if !is_observed {
-            // If the observer panics, what is held ends.
-            self.observe_admitted(&query, &snapshot);
+        if let Some(request) = told {
+            // If it panics, what is held ends.
+            self.tell_admitted(request, &query, &snapshot);
         }
         Admitted {
             choice: query.choice,
@@ -305,16 +309,20 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
         }
     }
 
-    /// Reports an admitted request.
+    /// Charges an admitted request to the fallback too, and calls the observer.
     #[inline]
-    fn observe_admitted<Req, Res, K>(
+    fn tell_admitted<Req, Res, K>(
         &self,
+        request: &Req,
         query: &StoreQuery<A::Choice, K>,
         snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
     ) where
         A: Choose<Req>,
         O: Options<Req, Res, K>,
     {
+        if snapshot.is_ok() {
+            self.options.mirror_charge(request, &query.key, query.cost);
+        }
         if self.options.is_silent() {
             return;
         }

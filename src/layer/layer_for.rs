@@ -28,13 +28,17 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
     /// service if the request goes on at once.
     fn call(self: &Arc<Self>, inner: &mut Svc, request: Req) -> ResponseFuture<Svc, Req, Self>;
 
-    /// Says what comes after the store's verdict, and calls the observer.
+    /// Says what comes after the store's verdict, and calls the observer, unless the request is to
+    /// wait for its turn.
     fn after_verdict(
         &self,
         request: &Req,
         query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req>;
+
+    /// Calls the observer for a request that waits for its turn.
+    fn tell_queued(&self, request: &Req, queued: &Queued<Svc, Req, Self>);
 
     /// Admits a request whose turn has come. It holds its cost if the limit is settled or counts
     /// requests in flight.

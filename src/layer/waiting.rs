@@ -105,12 +105,24 @@ where
         request: Req,
         wait: Wait<Svc, Req, Layer>,
     ) -> Pin<Box<Self>> {
-        Box::pin(Self {
+        let waiting = Self {
             layer: Arc::clone(layer),
             service,
             request: Some(request),
             wait,
-        })
+        };
+        if let (
+            Some(request),
+            Wait::Turn {
+                queued: Some(queued),
+                ..
+            },
+        ) = (&waiting.request, &waiting.wait)
+        {
+            // If it panics, the turn is given back.
+            layer.tell_queued(request, queued);
+        }
+        Box::pin(waiting)
     }
 
     /// The layer, the inner service that was made ready, and the request for it.
