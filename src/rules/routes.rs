@@ -1,6 +1,9 @@
 //! Finds the rules that match a request, by its method and its route.
 
-use std::{collections::HashMap, hash::BuildHasherDefault};
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::BuildHasherDefault,
+};
 
 use ahash::AHasher;
 use http::Method;
@@ -234,12 +237,15 @@ impl Routes {
 
     /// The most that the rules which match one request can weigh together.
     pub(super) fn heaviest(&self, weight: impl Fn(u32) -> usize) -> usize {
-        let of_each = |list: &[Candidate]| {
-            let mut rules: Vec<_> = list.iter().map(|it| it.rule).collect();
-            rules.dedup();
+        let of_method = |matched: &[Candidate], method| -> usize {
+            let rules = matched.iter().filter(|it| it.is_for(method));
+            let rules: BTreeSet<_> = rules.map(|it| it.rule).collect();
             rules.into_iter().map(&weight).sum()
         };
-        of_each(&self.every_path) + self.tree.heaviest(&of_each)
+        heaviest(&[&self.tree], &self.every_path, &|matched| {
+            let methods = (0..=METHODS.len()).map(|bit| Methods(1 << bit));
+            methods.fold(0, |most, method| most.max(of_method(matched, method)))
+        })
     }
 }
 
@@ -273,10 +279,7 @@ impl Node {
             Some((segment, others)) => (segment, Some(others)),
             None => (path, None),
         };
-        let is_one = |prefix: &str| segment.len() > prefix.len() && segment.starts_with(prefix);
-        let parameters = self.parameters.iter().filter(|(prefix, _)| is_one(prefix));
-        let parameters = parameters.map(|(_, node)| node);
-        for node in self.literals.get(segment).into_iter().chain(parameters) {
+        for node in self.after(segment) {
             match others {
                 Some(others) => node.each(others, found),
                 None => found(&node.end),
@@ -284,12 +287,43 @@ impl Node {
         }
     }
 
-    /// A path ends here or goes on, by one literal and by any parameters.
-    fn heaviest(&self, weight: &impl Fn(&[Candidate]) -> usize) -> usize {
-        let literals = self.literals.values().map(|node| node.heaviest(weight));
-        let parameters = self.parameters.iter();
-        let parameters = parameters.map(|(_, node)| node.heaviest(weight));
-        let further = literals.max().unwrap_or(0) + parameters.sum::<usize>();
-        weight(&self.rest) + weight(&self.end).max(further)
+    fn after(&self, segment: &str) -> impl Iterator<Item = &Self> {
+        let is_one = |prefix: &str| segment.len() > prefix.len() && segment.starts_with(prefix);
+        let parameters = self
+            .parameters
+            .iter()
+            .filter(move |(prefix, _)| is_one(prefix));
+        let literal = self.literals.get(segment).into_iter();
+        literal.chain(parameters.map(|(_, node)| node))
     }
+}
+
+/// The most that the rules can weigh which match a path that has come to these nodes, and ends or
+/// goes on; these have matched already.
+fn heaviest(
+    nodes: &[&Node],
+    matched: &[Candidate],
+    weight: &impl Fn(&[Candidate]) -> usize,
+) -> usize {
+    let with = |list: fn(&Node) -> &Vec<Candidate>| {
+        let lists = nodes.iter().flat_map(|node| list(node));
+        matched.iter().chain(lists).copied().collect::<Vec<_>>()
+    };
+    let further = with(|node| &node.rest);
+    let segments: BTreeSet<_> = (nodes.iter().flat_map(|node| {
+        let literals = node.literals.keys().map(ToString::to_string);
+        // With a brace it is no literal.
+        let others = node
+            .parameters
+            .iter()
+            .map(|(prefix, _)| format!("{prefix}{{"));
+        literals.chain(others)
+    }))
+    .collect();
+    let longer = segments.iter().map(|segment| {
+        let after: Vec<_> = nodes.iter().flat_map(|node| node.after(segment)).collect();
+        heaviest(&after, &further, weight)
+    });
+    let ends = weight(&with(|node| &node.end));
+    longer.fold(ends.max(weight(&further)), usize::max)
 }

@@ -252,8 +252,10 @@ impl Builder<'_> {
             let most = of_plans.map(ExactSizeIterator::len).max().unwrap_or(0);
             most.max(rule.limits.len())
         };
-        let heaviest = self.set.routes.heaviest(weight);
-        if self.set.all_apply && heaviest > MAX_LIMITS {
+        if self.set.all_apply
+            && let heaviest = self.set.routes.heaviest(weight)
+            && heaviest > MAX_LIMITS
+        {
             return Err(format!(
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
             ));

@@ -98,22 +98,46 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
 
 #[test]
 fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
-    let rules = |count: u32, routes: &str| {
-        (0..count).fold("match = 'all'\n".to_owned(), |mut file, number| {
-            let _ = write!(
-                file,
-                "[[rules]]\nname = 'r{number}'\nroutes = '{routes}'\nkey = 'address'\n{LIMIT}"
-            );
-            file
-        })
+    // The rules have these routes in turn.
+    let rules = |count: usize, routes: &[&str]| {
+        let routes = routes.iter().cycle().take(count).enumerate();
+        routes.fold(
+            "match = 'all'\n".to_owned(),
+            |mut file, (number, routes)| {
+                let _ = write!(
+                    file,
+                    "[[rules]]\nname = 'r{number}'\nroutes = {routes}\nkey = 'address'\n{LIMIT}"
+                );
+                file
+            },
+        )
     };
-    for routes in ["/x", "/{x}", "GET"] {
+    for routes in [
+        &["'/x'"] as &[_],
+        &["'/{x}'"],
+        &["'GET'"],
+        &["['GET', '/x', '/{*x}']"],
+        &["['/x/y', '/x/{y}', '/{x}/{y}']"],
+        &["'/x/{y}'", "'/{x}/y'", "'POST'", "'PUT,POST /x/y'"],
+        &["'/x{y}'", "'/xy{z}'", "'/{*x}'"],
+    ] {
         read(&rules(16, routes)).unwrap();
         let told = mistake(&rules(17, routes));
         assert_eq!(
             told,
             "up to 17 limits would apply to one request, more than 16"
         );
+    }
+    // No request has two methods, or two paths.
+    for routes in [
+        &["'GET /x'", "'POST /x'"],
+        &["'GET'", "'POST /{x}'"],
+        &["'/x/{y}'", "'/y/{y}'"],
+        &["'/x{y}/z'", "'/y{y}/z'"],
+    ] {
+        read(&rules(32, routes)).unwrap();
+        let told = mistake(&rules(34, routes));
+        assert!(told.starts_with("up to 17 limits"), "{told}");
     }
 }
 
