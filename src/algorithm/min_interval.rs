@@ -148,11 +148,12 @@ impl Scripted for MinInterval {
         output(self.0.window_micros());
     }
 
-    fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
-        match *numbers {
-            [free_at] => Some(FreeAt(free_at)),
-            _ => None,
-        }
+    fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
+        let &[free_at] = numbers else {
+            return None;
+        };
+        let longest = at.as_micros() + Quota::MAX_PERIOD.as_micros() as u64;
+        (free_at <= longest).then_some(FreeAt(free_at))
     }
 
     fn numbers(&self, state: &FreeAt, _at: Timestamp, output: &mut dyn FnMut(u64)) {
@@ -182,6 +183,15 @@ mod tests {
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_micros(micros)
+    }
+
+    #[test]
+    fn no_state_is_read_that_no_interval_leaves_behind() {
+        let rule = MinInterval::new(Quota::MAX_PERIOD);
+        let mut state = rule.fresh(at(7));
+        rule.debit(&mut state, 1, at(7));
+        assert_eq!(rule.state(at(7), &[state.0]), Some(state));
+        assert_eq!(rule.state(at(7), &[state.0 + 1]), None);
     }
 
     #[test]
