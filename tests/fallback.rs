@@ -167,6 +167,23 @@ async fn handlers_and_callers_are_told_what_the_smaller_limit_says_and_no_more()
 }
 
 #[tokio::test]
+async fn where_nothing_is_enforced_handlers_are_told_that_the_smaller_limit_would_refuse() {
+    let store = Flapping::over(LocalStore::new());
+    store.fails(DOWN);
+    let limit = RateLimitLayer::new(full(5), store, Global)
+        .expose_decision()
+        .enforce(false)
+        .on_store_error(RateLimiter::new(small(0), LocalStore::new()));
+    let service = limit.layer(service_fn(|request: Request<()>| {
+        let decision = request.extensions().get::<Decision>().unwrap();
+        assert!(decision.is_degraded() && !decision.is_admitted());
+        ready(Ok::<_, Infallible>(Response::new(String::new())))
+    }));
+    let response = service.oneshot(a_request()).await.unwrap();
+    assert!(!response.headers().contains_key("ratelimit"));
+}
+
+#[tokio::test]
 async fn a_request_that_the_smaller_limit_delays_waits_for_its_turn() {
     let store = Flapping::over(LocalStore::new());
     let queue = Gcra::new(Quota::per_second(20)).burst(1);

@@ -116,26 +116,10 @@ where
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&query.choice);
-        let (snapshot, delay) = match verdict {
-            Ok(Verdict {
-                admitted: true,
-                snapshot,
-            }) => {
+        let (admitted, snapshot, delay) = match verdict {
+            Ok(Verdict { admitted, snapshot }) => {
                 let delay = limit.delay_of(&snapshot);
-                (Ok(snapshot), delay)
-            }
-            Ok(refused) => {
-                let decision = limit.decision_of(&refused.snapshot);
-                return match self.refuse(request, &query, decision) {
-                    Some(answer) => Next::Answered(answer),
-                    None => Next::Admitted(Admitted {
-                        choice: query.choice,
-                        is_enforced: false,
-                        snapshot: Ok(refused.snapshot),
-                        // Nothing was charged, so there is nothing to settle.
-                        hold: None,
-                    }),
-                };
+                (admitted, Ok(snapshot), delay)
             }
             Err(error) => {
                 let instead = match error.kind() {
@@ -145,10 +129,7 @@ where
                     _ => Err(OnStoreError::Refuse),
                 };
                 match instead {
-                    Ok((decision, delay)) if decision.is_admitted() => (Err(decision), delay),
-                    Ok((decision, _)) => {
-                        return Next::answered(self.refuse(request, &query, *decision));
-                    }
+                    Ok((decision, delay)) => (decision.is_admitted(), Err(decision), delay),
                     Err(choice) => {
                         let refuses = query.is_enforced && choice == OnStoreError::Refuse;
                         let event = Event {
@@ -161,6 +142,18 @@ where
                 }
             }
         };
+        if !admitted {
+            return match self.refuse(request, &query, decision_of(limit, &snapshot)) {
+                Some(answer) => Next::Answered(answer),
+                None => Next::Admitted(Admitted {
+                    choice: query.choice,
+                    is_enforced: false,
+                    snapshot,
+                    // Nothing was charged, so there is nothing to settle.
+                    hold: None,
+                }),
+            };
+        }
         if delay.is_zero() || !query.is_enforced {
             let told = Some(request);
             return Next::Admitted(self.admitted::<_, Svc::Response, _>(query, snapshot, told));
