@@ -30,8 +30,8 @@ use crate::{
 /// 2. `Retry-After` is the exact wait in seconds (RFC 9110, section 10.2.3), rounded up, never 0
 ///    and never capped. It is left out if the cost can never fit, or if room comes only when a
 ///    request [in flight](crate::algorithm::InFlight) ends. A longer `Retry-After` of an inner
-///    layer or a renderer is kept. A shorter one is lengthened, if a caller who waited only for
-///    that would be refused again.
+///    layer or a renderer is kept. If nothing is left here, a shorter one is lengthened until
+///    there is one unit.
 /// 3. `RateLimit-Policy` and `RateLimit` are on responses to admitted and refused requests alike,
 ///    as in draft-ietf-httpapi-ratelimit-headers-11, after the lines of inner layers; see
 ///    [`Fields`] for other dialects.

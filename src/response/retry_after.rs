@@ -21,7 +21,7 @@ pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
 }
 
 /// Lengthens the wait that an inner layer announced, if this layer would refuse a caller who waited
-/// only for that.
+/// only for that, whatever the cost.
 pub(super) fn lengthen(decision: &Decision, headers: &mut HeaderMap) {
     let policies = decision.policies().iter();
     let exhausted = policies.filter(|policy| policy.remaining() == 0);

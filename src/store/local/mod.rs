@@ -134,7 +134,7 @@ impl<A: LocalBuckets<K>, K> Default for LocalStore<A, K> {
 pub struct LocalUsage {
     /// How many keys have an entry, idle ones that have not left yet included.
     pub keys: usize,
-    /// How many decisions were made by an overflow bucket, because the store was full of live
+    /// How many decisions and debits an overflow bucket took, because the store was full of live
     /// keys.
     pub overflow_decisions: u64,
 }

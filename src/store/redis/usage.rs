@@ -11,7 +11,7 @@ use crate::{
 /// [`usage`](super::RedisStore::usage).
 ///
 /// A decision is a `check` or `check_cost`, or a request through a layer. One whose caller went
-/// away before the answer is not counted.
+/// away before the answer is counted only if it holds units or a place in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisUsage {
