@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::{KeyParts, PortableKey};
 
-/// The text if it is short, else its digest.
 /// A key of each of these types is one part.
 macro_rules! one_part {
     ($($(#[$meta:meta])* $Key:ty: |$key:ident| $method:ident($value:expr);)+) => {$(
