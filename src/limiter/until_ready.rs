@@ -18,9 +18,8 @@ use super::{
     RateLimiter, gives_back_what_it_takes, output::charge_what_is_held, waiting_lines::Waiter,
 };
 
-/// How long until the next attempt where nobody knows when there is room.
-const UNKNOWN_WAIT: Duration = Duration::from_millis(20);
-/// How often the first in line looks whether there is room before the announced wait is over.
+/// How often the first in line looks whether there is room before the announced wait is over, or
+/// asks anew where none is announced.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
@@ -197,7 +196,7 @@ fn wait_of<L: Limit>(limit: &L, verdict: &Verdict<L::Snapshot>) -> Option<Durati
         return None;
     }
     let refused = limit.decision_of(&verdict.snapshot);
-    (!refused.never_fits()).then(|| refused.retry_after().unwrap_or(UNKNOWN_WAIT))
+    (!refused.never_fits()).then(|| refused.retry_after().unwrap_or(LOOK_INTERVAL))
 }
 
 fn never_fits(cost: u32, decision: &Decision) -> StoreError {
