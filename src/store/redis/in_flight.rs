@@ -21,7 +21,6 @@ use tokio::{
 
 use crate::{
     algorithm::Limit,
-    error::{StoreError, StoreErrorKind},
     store::{Decided, Written},
 };
 
@@ -156,8 +155,8 @@ impl Shared {
         match decided {
             Ok(verdict) if verdict.admitted => bucket.sure += 1,
             decided => {
-                let is_unknown = |error: &StoreError| error.kind() == StoreErrorKind::Unavailable;
-                let is_known = !decided.as_ref().is_err_and(is_unknown);
+                // Whatever the error is called: the script may have run, or run later.
+                let is_known = decided.is_ok();
                 bucket.running = bucket.running.saturating_sub(1);
                 if is_known && bucket.renewed <= place.number as u64 {
                     if bucket.running == 0 {

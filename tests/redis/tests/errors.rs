@@ -1,10 +1,14 @@
 //! Whose fault each error is, in the words of real servers, and that it says so.
 
+use std::time::Duration;
+
 use fred::types::Builder;
 use tollgate::{
-    Quota, RateLimiter, StoreError, StoreErrorKind, algorithm::Gcra, store::RedisStore,
+    Quota, RateLimiter, StoreError, StoreErrorKind,
+    algorithm::{Gcra, InFlight},
+    store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Server, until};
+use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, connect, until};
 
 use crate::traffic::{plenty, store, unconnected};
 
@@ -60,6 +64,31 @@ async fn a_wrong_password_says_so() {
         StoreErrorKind::Misconfigured,
         "NOAUTH",
     );
+}
+
+/// The error of a call without an answer is that of a moment ago, but Redis ran the script.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_place_that_nobody_was_told_of_is_given_back_whatever_the_error_is_called() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::ZERO).await;
+    let limiter = |store| {
+        let limit = InFlight::new(1).held_at_most(Duration::from_secs(3_600));
+        RateLimiter::new(limit, store)
+    };
+    let near = limiter(store(server.client().await));
+    drop(near.hold("alice", 1).await.unwrap().unwrap());
+    let builder = RedisStore::builder(connect(centralized(proxy.port())).await);
+    let far = builder.deadline(Duration::from_millis(400)).build();
+    let _: String = (server.command("ACL", &["SETUSER", "default", "-script"])).await;
+    let error = error_of(&far).await;
+    assert_says(&error, StoreErrorKind::Misconfigured, "NOPERM");
+
+    proxy.set_delay(Duration::from_millis(250));
+    let far = limiter(far);
+    let error = far.hold("bob", 1).await.unwrap_err();
+    assert_says(&error, StoreErrorKind::Misconfigured, "a moment ago");
+    let remaining = async || near.peek("bob").await.unwrap().remaining();
+    until("a place", async || (remaining().await == 1).then_some(())).await;
 }
 
 #[tokio::test]
