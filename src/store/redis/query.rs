@@ -60,8 +60,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let verdict = query.read(&answers, ask.cost(), 0);
             verdict.ok_or_else(failure::unreadable)
         });
-        if let Ask::Charge(_) = ask {
-            lock(&shared.servers.settings.usage).count(&verdict);
+        match ask {
+            Ask::Charge(_) => lock(&shared.servers.settings.usage).count(&verdict),
+            // What was refused before is no longer true.
+            Ask::Look(_) if verdict.as_ref().is_ok_and(|seen| seen.admitted) => {
+                let subject = query.subject(Ask::Charge(1));
+                let _ = subject.is_some_and(|it| shared.forget(&it));
+            }
+            Ask::Look(_) => {}
         }
         for one in &*query.all {
             shared.has_begun::<L>(&one.keys[0], one.place, &verdict);

@@ -171,6 +171,11 @@ async fn own_changes_are_noticed_at_once_and_those_of_others_when_it_is_forgotte
         assert!(since.elapsed() < longest + Duration::from_secs(2));
         sleep(Duration::from_millis(5)).await;
     }
+    // What a look has seen of it.
+    full().await;
+    other.reset("bob").await.unwrap();
+    assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 2);
+    assert!(is_admitted().await);
 }
 
 #[tokio::test]
