@@ -139,6 +139,9 @@ impl<A: KeyLimit, K: Key, C: Clock> Store<A, K> for DashMapStore<A, K, C> {
         key: &Q,
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
+        if let Change::Override(_) = change {
+            return change.not_supported();
+        }
         let bucket_of = (algorithm.policy_id(), key.to_owned());
         if let Change::Reset = change {
             self.shared.buckets.remove(&bucket_of);

@@ -1,8 +1,9 @@
 //! Checks by hand, for what is not a request; the layer is built on it too.
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Limit, Override},
     choice::Choose,
+    clock::Timestamp,
     decision::Decision,
     hold::Hold,
     key::Key,
@@ -302,6 +303,93 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         W: Observe<K>,
     {
         Call::new(self, key, Request::Change(Change::Reset))
+    }
+
+    /// Refuses every cost of this key until that instant, by the store's clock, and charges
+    /// nothing meanwhile.
+    ///
+    /// The key is [forgotten](Self::reset) first, and from that instant on it is as good as one
+    /// that was never seen. An instant that is over only resets it; the last call counts, and a
+    /// reset ends it. A policy in [shadow](crate::algorithm::Policy::shadow) refuses nobody. Of
+    /// [several limits](crate::EachOf) each refuses its own key.
+    ///
+    /// In memory it takes the key and 16 bytes until it is over and others are set. Over Redis it
+    /// stands in place of the bucket, so that it costs no further read, and every process hears of
+    /// it at its next request.
+    ///
+    /// # Errors
+    ///
+    /// The store could not write; whether the key is refused is not known.
+    ///
+    /// # Example: an hour for whoever guesses passwords
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, RateLimiter, Timestamp};
+    /// use tollgate::{algorithm::Gcra, clock::ManualClock, store::LocalStore};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// const HOUR: Duration = Duration::from_secs(3_600);
+    /// let clock = ManualClock::at(Timestamp::from_micros(0));
+    /// let store = LocalStore::builder().clock(clock.clone()).build();
+    /// let limiter = RateLimiter::new(Gcra::new(Quota::per_second(5)), store);
+    ///
+    /// limiter.refuse_until("mallory", Timestamp::from_micros(0).saturating_add(HOUR)).await?;
+    /// assert_eq!(limiter.check("mallory").await?.retry_after(), Some(HOUR));
+    /// clock.advance(HOUR);
+    /// assert!(limiter.check("mallory").await?.is_admitted());
+    /// # Ok::<(), tollgate::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn refuse_until<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+        until: Timestamp,
+    ) -> Call<'a, (), C, S, K, Q, W>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+        W: Observe<K>,
+    {
+        let lets_through = false;
+        let told = Override {
+            until,
+            lets_through,
+        };
+        Call::new(self, key, Request::Change(Change::Override(told)))
+    }
+
+    /// Lets every request of this key through until that instant, by the store's clock, and charges
+    /// nothing meanwhile.
+    ///
+    /// Else it is as [`refuse_until`](Self::refuse_until). A process that
+    /// [remembers refusals](crate::store::RedisStoreBuilder::remember_refusals) may refuse the key
+    /// for as long as it remembers them. Of a request that other limits decide about too, it is
+    /// let through if these admit it.
+    ///
+    /// **Bound**: as after a reset, the algorithm's own counts from that instant on.
+    ///
+    /// # Errors
+    ///
+    /// The store could not write; whether the key is let through is not known.
+    pub fn let_through_until<'a, K, Q>(
+        &'a self,
+        key: &'a Q,
+        until: Timestamp,
+    ) -> Call<'a, (), C, S, K, Q, W>
+    where
+        K: Key,
+        Q: AsKey<K> + ?Sized,
+        S: Store<C::Limit, K>,
+        W: Observe<K>,
+    {
+        let lets_through = true;
+        let told = Override {
+            until,
+            lets_through,
+        };
+        Call::new(self, key, Request::Change(Change::Override(told)))
     }
 }
 

@@ -45,7 +45,6 @@ impl Timestamp {
         Self::from_micros(self.0.saturating_add(micros))
     }
 
-    #[cfg(feature = "layer")]
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

@@ -36,7 +36,7 @@ const MODULES: &[(&str, &str)] = &[
     ("response", "clock decision error hold logged_once"),
     (
         "limiter",
-        "algorithm choice decision error hold key observe store",
+        "algorithm choice clock decision error hold key observe store",
     ),
 ];
 

@@ -43,6 +43,7 @@ trait Rule: Send + Sync {
     fn each_policy(&self, output: &mut dyn FnMut(&Policy));
     fn policy_names(&self) -> String;
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept;
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> Kept;
     fn fresh(&self, at: Timestamp) -> Kept;
     fn judge(&self, state: &Kept, cost: u32, now: Timestamp) -> bool;
     fn step(&self, state: &mut Kept, cost: u32, now: Timestamp) -> (bool, Kept);
@@ -87,6 +88,10 @@ impl<A: KeyLimit> Rule for Of<A> {
 
     fn fresh(&self, at: Timestamp) -> Kept {
         Arc::new(self.0.fresh(at))
+    }
+
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> Kept {
+        Arc::new(self.0.refused_for(wait, now))
     }
 
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept {
@@ -191,5 +196,9 @@ impl KeyLimit for AnyRule {
 
     fn inherit(&self, shared: &Kept, now: Timestamp) -> Kept {
         self.0.inherit(shared, now)
+    }
+
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> Kept {
+        self.0.refused_for(wait, now)
     }
 }

@@ -127,6 +127,19 @@ impl ExtensionSources {
         missing.map(|(name, _)| &**name)
     }
 
+    /// Puts this value of an extension into a request.
+    ///
+    /// # Errors
+    ///
+    /// No rule names it.
+    pub fn set(&self, name: &str, value: String, request: &mut Request<()>) -> Result<(), String> {
+        let mut named = self.0.iter().zip(&SLOTS);
+        let found = named.find(|((known, _), _)| known == name);
+        let (_, slot) = found.ok_or_else(|| format!("no rule names {name:?}"))?;
+        (slot.set)(request.extensions_mut(), Some(value));
+        Ok(())
+    }
+
     /// Puts the values of a line into a request.
     pub fn put(&self, user: Option<&str>, request: &mut Request<()>) {
         for ((_, source), slot) in self.0.iter().zip(&SLOTS) {

@@ -135,6 +135,8 @@ pub struct PlacesSnapshot {
     admitted: bool,
     /// By what the admission is known; 0 if it took no place.
     since_micros: u64,
+    /// How long it is refused, if it is so whatever is taken; else 0.
+    refused_for_micros: u64,
 }
 
 impl Places {
@@ -160,10 +162,11 @@ impl Limit for InFlight {
     }
 
     fn describe(&self, snapshot: &PlacesSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
-        let judgement = match (snapshot.admitted, self.max) {
-            (true, _) => Judgement::Admitted,
-            (false, 0) => Judgement::NeverFits,
-            (false, _) => Judgement::RefusedUntilOneEnds,
+        let judgement = match (snapshot.refused_for_micros, snapshot.admitted, self.max) {
+            (1.., _, _) => Judgement::RefusedForMicros(snapshot.refused_for_micros),
+            (0, true, _) => Judgement::Admitted,
+            (0, false, 0) => Judgement::NeverFits,
+            (0, false, _) => Judgement::RefusedUntilOneEnds,
         };
         let remaining = self.max.saturating_sub(snapshot.taken);
         let status = Status {
@@ -247,6 +250,16 @@ impl KeyLimit for InFlight {
             taken: places.taken(now),
             admitted,
             since_micros: if has_a_place { places.since_micros } else { 0 },
+            refused_for_micros: 0,
+        }
+    }
+
+    fn refused_for(&self, wait: Duration, _now: Timestamp) -> PlacesSnapshot {
+        PlacesSnapshot {
+            taken: self.max,
+            admitted: false,
+            since_micros: 0,
+            refused_for_micros: wait.as_micros() as u64,
         }
     }
 }

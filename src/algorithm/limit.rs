@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{Decision, LazyStatus, PolicyDecision},
+    decision::{Decision, LazyStatus, PolicyDecision, Status},
 };
 
 /// An [algorithm](crate::algorithm), or [each of several](crate::EachOf).
@@ -138,6 +138,10 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
         now: Timestamp,
     ) -> Self::Snapshot;
 
+    /// The status of a key that is refused for so long, whatever its state is.
+    #[doc(hidden)]
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot;
+
     /// A whole decision: [judges](Self::judge) the cost, charges or holds it if it is admitted, and
     /// takes the [snapshot](Self::snapshot).
     fn step(&self, state: &mut Self::State, cost: u32, now: Timestamp) -> (bool, Self::Snapshot);
@@ -264,6 +268,14 @@ impl<A: Algorithm> KeyLimit for A {
         policy.told((policy.units(cost), admitted), |(cost, admitted)| {
             self.lazy_status(state, cost, admitted, now)
         })
+    }
+
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> LazyStatus {
+        self.policy()
+            .told((1, false), |(_, admitted)| match admitted {
+                true => self.lazy_status(&Algorithm::fresh(self, now), 0, true, now),
+                false => LazyStatus::Known(Status::refused_for(wait.as_micros() as u64)),
+            })
     }
 
     // Inlined always: a sixth of the instructions of a check (bench `instructions`).

@@ -68,6 +68,7 @@ mod leaky_bucket;
 pub(crate) mod limit;
 mod log;
 mod min_interval;
+mod overridden;
 mod same_rule;
 mod script;
 pub(crate) mod setters;
@@ -90,6 +91,7 @@ pub use in_flight::InFlight;
 pub use leaky_bucket::{LeakyBucket, LeakyBucketQueue};
 pub use limit::{Ending, KeyLimit, Limit};
 pub use min_interval::MinInterval;
+pub use overridden::Override;
 pub(crate) use script::Member;
 #[doc(hidden)]
 pub use script::{MemberReply, ScriptReply};

@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 
-use super::{KeyLimit, Policy, settled::MAX_HELD_AT_MOST_MICROS};
+use super::{KeyLimit, Override, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 
 /// An algorithm that [`RedisStore`](crate::store) can decide: the same rule, written in Lua too.
 ///
@@ -267,6 +267,8 @@ pub struct MemberReply {
     /// What others hold beside its state, if anything: two generations of their start, their end
     /// and the amount.
     pub held: Vec<u64>,
+    /// What has decided instead of the limit. Then there is one reply for all its members.
+    pub overridden: Option<Override>,
 }
 
 impl MemberReply {

@@ -296,6 +296,11 @@ impl<A: Additive> KeyLimit for Settled<A> {
         }
     }
 
+    fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot {
+        let status = KeyLimit::refused_for(&self.rule, wait, now);
+        SettledSnapshot::of(status, &Default::default(), false)
+    }
+
     fn snapshot(
         &self,
         state: &Self::State,

@@ -95,6 +95,10 @@ macro_rules! tuple {
                 )
             }
 
+            fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot {
+                ($(self.$index.refused_for(wait, now)),+)
+            }
+
             fn step(
                 &self,
                 state: &mut Self::State,

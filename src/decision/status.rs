@@ -18,6 +18,17 @@ pub struct Status {
 }
 
 impl Status {
+    /// The status of a policy that refuses every cost for so many microseconds.
+    pub(crate) fn refused_for(micros: u64) -> Self {
+        Self {
+            remaining: 0,
+            judgement: Judgement::RefusedForMicros(micros),
+            replenished_after_micros: micros,
+            reset_after_micros: micros,
+            delay_micros: 0,
+        }
+    }
+
     /// The status of a policy that lets through at most `limit` units at once, has `remaining` of
     /// them left, and has decided about a cost. `refused_cost` is read only if it was refused.
     ///

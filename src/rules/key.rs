@@ -105,6 +105,39 @@ impl RuleKey {
         (self.charges().iter()).map(|charge| (self.limits.limit(charge.limit).name(), &charge.key))
     }
 
+    /// The key of the limit with this name alone; none, if the request is not charged to it.
+    ///
+    /// # Example: one limit of several is reset
+    ///
+    /// ```
+    /// use http::Request;
+    /// use tollgate::{RateLimiter, rules::Rules, store::LocalStore};
+    ///
+    /// let rules = Rules::new();
+    /// rules.replace(serde_json::json!({ "rules": [{
+    ///     "name": "posts",
+    ///     "key": { "header": "x-account" },
+    ///     "limit": [
+    ///         { "name": "posts-a-day", "algorithm": "fixed-window", "quota": "9/day" },
+    ///         { "name": "posts-a-minute", "algorithm": "sliding-log", "quota": "2/min" },
+    ///     ],
+    /// }] })).unwrap();
+    /// let request = Request::get("/").header("x-account", "ann").body(()).unwrap();
+    /// let key = rules.extract(&request).unwrap().unwrap();
+    ///
+    /// let limiter = RateLimiter::new(rules, LocalStore::new());
+    /// assert!(limiter.check(&key).now().is_admitted());
+    /// limiter.reset(&key.of_limit("posts-a-day").unwrap()).now();
+    /// let left: Vec<_> = limiter.peek(&key).now().policies().iter().map(|it| it.remaining()).collect();
+    /// assert_eq!(left, [9, 1]);
+    /// ```
+    pub fn of_limit(&self, name: &str) -> Option<Self> {
+        let charges = self.charges.as_slice().iter();
+        let own = charges.filter(|charge| self.limits.limit(charge.limit).name() == name);
+        let charges: Few<_> = own.cloned().collect();
+        (!charges.as_slice().is_empty()).then(|| Self::new(&self.limits, self.cost, charges))
+    }
+
     #[inline]
     pub(crate) fn charges(&self) -> &[Charge] {
         self.charges.as_slice()

@@ -11,7 +11,7 @@
 use std::{future::Future, hash::Hash};
 
 use crate::{
-    algorithm::{Ending, KeyLimit, Limit},
+    algorithm::{Ending, KeyLimit, Limit, Override},
     clock::Timestamp,
     error::{StoreError, StoreErrorKind},
     key::Key,
@@ -99,6 +99,9 @@ pub enum Change<'a, S> {
     End(&'a S, Ending),
     /// The key is forgotten: its next call starts from a fresh state.
     Reset,
+    /// The key is forgotten, and until an instant [this](Override::decide) decides about it. Until
+    /// then no other change but a reset or another override has an effect.
+    Override(Override),
 }
 
 // Not derived: that would ask the same of the snapshot.
@@ -121,19 +124,21 @@ impl<'a, S> Change<'a, S> {
             Self::End(_, Ending::Over) => "ends of requests",
             Self::End(_, Ending::Withdrawn { .. }) => "withdrawals",
             Self::Reset => "resets",
+            Self::Override(_) => "overrides",
         };
         let message = format!("this store does not support {what}");
         Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
     }
 
-    /// Changes a state, as a store does that has it at hand.
+    /// Changes a state, as a store does that has it at hand. What is to decide instead of the limit
+    /// is kept beside it: see [`Override::decide`].
     pub fn apply<A: KeyLimit<Snapshot = S>>(self, limit: &A, state: &mut A::State, now: Timestamp) {
         match self {
             Self::Refund(0) | Self::Debit(0) => {}
             Self::Refund(cost) => limit.refund(state, cost, now),
             Self::Debit(units) => limit.debit(state, units.into(), now),
             Self::End(admission, ending) => limit.end(state, admission, ending, now),
-            Self::Reset => *state = limit.fresh(now),
+            Self::Reset | Self::Override(_) => *state = limit.fresh(now),
         }
     }
 
@@ -145,6 +150,7 @@ impl<'a, S> Change<'a, S> {
             Self::Debit(units) => Change::Debit(units),
             Self::End(admission, ending) => Change::End(part(admission)?, ending),
             Self::Reset => Change::Reset,
+            Self::Override(told) => Change::Override(told),
         })
     }
 }

@@ -24,6 +24,7 @@ mod buckets;
 mod deferred_drop;
 mod entries;
 mod overflow;
+mod overrides;
 mod place;
 mod policies;
 #[cfg(feature = "rules")]

@@ -6,7 +6,7 @@
 use arrayvec::ArrayVec;
 
 use crate::{
-    algorithm::KeyLimit,
+    algorithm::{KeyLimit, Override},
     clock::{Clock, Timestamp},
     each_of::EachOf,
     key::Key,
@@ -30,6 +30,7 @@ pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
     /// Moved into its entry, if it gets one: no key is copied under the locks of the others.
     key: Option<K>,
     place: Option<LockedState<'a, K, A::State>>,
+    overridden: Option<Override>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
     /// What was decided.
@@ -97,6 +98,7 @@ impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
             table,
             key: Some(key),
             place: None,
+            overridden: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
             snapshot: None,
@@ -108,6 +110,10 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
         let Some(key) = &self.key else { return };
+        self.overridden = table.overridden(key, now);
+        if self.overridden.is_some() {
+            return;
+        }
         let hash = table.shards.hash(key);
         let place = entry(table.shards.lock(hash), (hash, key));
         self.place = Some(place.unwrap_or_else(|shard| {
@@ -117,13 +123,19 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
-        let limit = self.limit;
-        (self.place.as_mut()).is_none_or(|place| limit.judge(place.state(), cost, now))
+        match (self.overridden, &mut self.place) {
+            (Some(told), _) => told.decide(self.limit, cost, now).0,
+            (None, Some(place)) => self.limit.judge(place.state(), cost, now),
+            (None, None) => true,
+        }
     }
 
     fn decide(&mut self, ask: Ask, now: Timestamp) {
-        let place = self.place.as_mut();
-        self.snapshot = place.map(|place| ask.decide(self.limit, place.state(), now).snapshot);
+        let (limit, place) = (self.limit, self.place.as_mut());
+        self.snapshot = match self.overridden {
+            Some(told) => Some(told.decide(limit, ask.cost(), now).1),
+            None => place.map(|place| ask.decide(limit, place.state(), now).snapshot),
+        };
     }
 
     fn unlock(&mut self, is_charged: bool) {

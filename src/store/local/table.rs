@@ -5,7 +5,7 @@ use std::mem::replace;
 use parking_lot::MutexGuard;
 
 use crate::{
-    algorithm::{Ending, KeyLimit},
+    algorithm::{Ending, KeyLimit, Override},
     clock::{Clock, Timestamp},
     key::Key,
     store::{AsKey, Ask, Change, Verdict},
@@ -14,6 +14,7 @@ use crate::{
 use super::{
     deferred_drop::DeferredDrops,
     overflow::{Now, Overflow},
+    overrides::Overrides,
     place::{LockedState, entry, is},
     shards::{Shard, Shards},
 };
@@ -21,6 +22,7 @@ use super::{
 pub(super) struct Table<K, S> {
     pub(super) shards: Shards<K, S>,
     pub(super) overflow: Overflow<S>,
+    overrides: Overrides<K>,
 }
 
 /// The shard in which a key has no entry, the key's hash, and when that was seen.
@@ -31,6 +33,7 @@ impl<K, S> Table<K, S> {
         Self {
             shards: Shards::new(max_keys),
             overflow: Overflow::new(),
+            overrides: Overrides::new(),
         }
     }
 }
@@ -107,6 +110,11 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let mut drops = DeferredDrops::new();
         let charge = (Some(ask.charge()), now);
+        if let Some(told) = self.overridden(key, now) {
+            let (admitted, snapshot) = told.decide(limit, ask.cost(), now());
+            *verdict = Some(Verdict { admitted, snapshot });
+            return;
+        }
         let mut place = match unknown {
             Some(unknown) => {
                 self.place_of_unknown(unknown, limit, || key.to_owned(), charge, &mut drops)
@@ -164,6 +172,17 @@ impl<K: Key, S> Table<K, S> {
                 }
             }
             Change::Reset => self.reset(limit, key, drops),
+            Change::Override(told) if told.until <= now() => self.reset(limit, key, drops),
+            Change::Override(told) => {
+                let own = (self.shards.hash(key), key.to_owned());
+                let mut shard = self.shards.lock(own.0);
+                if let Some((key, state)) = shard.entries.remove(own.0, is(key)) {
+                    drops.keep(Some(key), Some(state));
+                    self.shards.uncount(1);
+                }
+                let hash_of = |key: &K| self.shards.hash(key);
+                self.overrides.set(own, told, hash_of, (now, drops));
+            }
         }
     }
 
@@ -176,6 +195,9 @@ impl<K: Key, S> Table<K, S> {
         (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
         change: impl FnOnce(&mut S, bool),
     ) {
+        if self.overridden(key, now).is_some() {
+            return;
+        }
         let mut place = self.place_of(limit, key, (None, now), drops);
         let is_shared = place.is_shared();
         change(place.state(), is_shared);
@@ -220,6 +242,7 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
+        self.overrides.remove((hash, key), drops);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
                 drops.keep(None, Some(replace(state, fresh_state(limit))));
@@ -232,6 +255,18 @@ impl<K: Key, S> Table<K, S> {
 }
 
 impl<K: Key, S> Table<K, S> {
+    /// What decides about a key instead of its limit.
+    pub(super) fn overridden<Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        now: Now<'_>,
+    ) -> Option<Override> {
+        if self.overrides.are_none() {
+            return None;
+        }
+        self.overrides.of((self.shards.hash(key), key), now)
+    }
+
     /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be
     /// called.
     ///
@@ -289,6 +324,12 @@ impl<K: Key, S> Table<K, S> {
                 return entry;
             }
         };
+        if self.overridden(&own, now).is_some() {
+            // It was said meanwhile. This call comes before, and what it charges is forgotten.
+            drops.keep(Some(own), None);
+            let state = fresh_state(limit);
+            return LockedState::Fresh { shard, state };
+        }
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));
         let owed = self.overflow.initial_state(limit, now, drops);

@@ -6,11 +6,11 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Member, PolicyId, Script, Scripted},
+    algorithm::{Member, Override, PolicyId, Script, Scripted},
     key::{KeyParts, PortableKey},
 };
 
-use super::{Shared, script::Op, scripts::Scripts};
+use super::{Shared, reply::value_of_override, script::Op, scripts::Scripts};
 
 /// Room for the arguments of a script about one limit.
 const ARGUMENTS_LEN: usize = 128;
@@ -99,6 +99,28 @@ impl Shared {
             push(&mut numbers, number as f64);
         }
         numbers.into()
+    }
+}
+
+/// How long what overrides a limit is kept at least where a caller's clock says when it is over.
+const MIN_OVERRIDE_MS: u64 = 60_000;
+
+impl Shared {
+    /// The arguments of `SET` for what decides instead of a limit. Redis forgets it by itself.
+    pub(super) fn override_arguments(&self, told: Override) -> Vec<Bytes> {
+        let until = told.until;
+        let (option, millis) = match &self.clock {
+            None => ("PXAT", until.as_micros().div_ceil(1_000).max(1)),
+            Some(now) => {
+                let left = until.since(now()).as_millis() as u64;
+                ("PX", left.max(MIN_OVERRIDE_MS))
+            }
+        };
+        vec![
+            value_of_override(told).into(),
+            Bytes::from_static(option.as_bytes()),
+            millis.to_string().into(),
+        ]
     }
 }
 

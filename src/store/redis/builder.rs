@@ -103,8 +103,8 @@ impl RedisStoreBuilder {
     /// the time that answers take, and no wait is too short because of it.
     /// [`usage`](RedisStore::usage) counts what is refused here as `remembered`.
     ///
-    /// A refund, settlement, debit or reset by this store and its clones is noticed once it is
-    /// answered. It is noticed late, by this long at most, if another process does it, or has
+    /// A refund, settlement, debit, reset or override by this store and its clones is noticed once
+    /// it is answered. It is noticed late, by this long at most, if another process does it, or has
     /// larger numbers, if Redis has lost the state, or if its clock steps forward. Then what others
     /// are charged meanwhile is told late, too: what remains may be less, and a wait longer.
     ///

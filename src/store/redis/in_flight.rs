@@ -137,13 +137,12 @@ impl Shared {
         self.in_flight.place(number, bucket.sure as f64)
     }
 
-    /// Whether the request was admitted is known now. If it was not, or nobody knows, Redis is soon
-    /// told that it is not in flight.
-    pub(super) fn has_begun<L: Limit>(
+    /// Whether the request has a place is known now, or that nobody knows. Unless it has, Redis is
+    /// soon told that it is not in flight.
+    pub(super) fn has_begun(
         self: &Arc<Self>,
-        key: &Bytes,
-        place: InFlightCount,
-        decided: &Decided<L>,
+        (key, place): (&Bytes, InFlightCount),
+        has_a_place: Option<bool>,
     ) {
         if place.process == 0.0 {
             return;
@@ -152,13 +151,12 @@ impl Shared {
         let Some(bucket) = buckets.get_mut(key) else {
             return;
         };
-        match decided {
-            Ok(verdict) if verdict.admitted => bucket.sure += 1,
-            decided => {
-                // Whatever the error is called: the script may have run, or run later.
-                let is_known = decided.is_ok();
+        match has_a_place {
+            Some(true) => bucket.sure += 1,
+            Some(false) | None => {
                 bucket.running = bucket.running.saturating_sub(1);
-                if is_known && bucket.renewed <= place.number as u64 {
+                // Without an answer the script may have run, or run later, whatever the error is.
+                if has_a_place.is_some() && bucket.renewed <= place.number as u64 {
                     if bucket.running == 0 {
                         forget(&mut buckets, key);
                     }

@@ -18,7 +18,7 @@ use super::{
     arguments::{KeyQuery, Units, push_costs},
     failure, lock,
     refusals::Asked,
-    reply::{is_charged, refused_after},
+    reply::{is_charged, overridden, refused_after},
     run::Wait,
     script::Op,
     scripts::{Loadable, Scripts},
@@ -265,7 +265,13 @@ impl Call {
         let words = [self.arguments(0), costs.into()];
         let sent = (&self.subject.keys()[..], &words[..]);
         let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
-        let replies = replies.await?;
+        let mut replies = replies.await?;
+        if let [only] = &*replies
+            && overridden(only).is_some()
+        {
+            // It is one for all of them.
+            replies = vec![only.clone(); decisions.len()];
+        }
         if let (Some(last), Some(reply)) = (decisions.last(), replies.last()) {
             self.remember(asked, last.cost, reply);
         }

@@ -1,7 +1,7 @@
 //! What a limit asks of Redis: a list of queries, one for each key.
 
 use crate::{
-    algorithm::{Limit, PolicyId, ScriptReply, Scripted},
+    algorithm::{Limit, MemberReply, PolicyId, ScriptReply, Scripted},
     each_of::EachOf,
     key::{Key, PortableKey},
 };
@@ -30,12 +30,27 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
     }
 
     fn read_all(&self, _key: &K, reply: &mut ScriptReply) -> Option<A::Snapshot> {
-        Scripted::read(self, reply)
+        read(self, reply)
     }
 
     fn admissions(&self, snapshot: &A::Snapshot) -> Vec<Vec<f64>> {
         vec![admission(self, snapshot)]
     }
+}
+
+/// Reads what was decided by the limit, or instead of it.
+pub(super) fn read<A: Scripted>(limit: &A, reply: &mut ScriptReply) -> Option<A::Snapshot> {
+    let MemberReply {
+        overridden: Some(told),
+        cost,
+        now,
+        ..
+    } = *reply.as_slice().first()?
+    else {
+        return Scripted::read(limit, reply);
+    };
+    reply.next();
+    Some(told.decide(limit, cost, now).1)
 }
 
 /// The numbers by which an admission is taken back or settled: of each member whether it was
@@ -84,7 +99,7 @@ macro_rules! each_of {
             ) -> Option<Self::Snapshot> {
                 Some(($(
                     match &keys.0.$place {
-                        Some(_) => Some(Scripted::read(&self.0.$place, reply)?),
+                        Some(_) => Some(read(&self.0.$place, reply)?),
                         None => None,
                     },
                 )+))

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Ending, Member},
+    algorithm::{Ending, Member, Override},
     error::StoreError,
     key::Key,
     store::{Ask, Change, Decided, Verdict, Written},
@@ -13,12 +13,12 @@ use crate::{
 
 use super::{
     Later, Shared,
-    arguments::{KeyQuery, Units},
+    arguments::{KeyQuery, Units, has_a_place},
     failure,
     joined::Subject,
     limits::RedisLimit,
     lock,
-    reply::Replies,
+    reply::{Replies, overridden},
     run::{LATE_TIMEOUT, Wait},
     script::Op,
     scripts::Loadable,
@@ -69,8 +69,13 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Ask::Look(_) => {}
         }
-        for one in &*query.all {
-            shared.has_begun::<L>(&one.keys[0], one.place, &verdict);
+        let places = (verdict.as_ref().ok().filter(|it| it.admitted))
+            .map_or_else(Vec::new, |it| query.limit.admissions(&it.snapshot));
+        for (at, one) in query.all.iter().enumerate() {
+            let has_a_place =
+                (places.get(at)).is_some_and(|own| has_a_place(&one.scripts.script, own));
+            let begun = verdict.as_ref().map(|_| has_a_place);
+            shared.has_begun((&one.keys[0], one.place), begun.ok());
         }
         shared.health.record(&verdict, query.states());
         verdict
@@ -125,10 +130,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if self.all.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(subject) = self.subject(ask) {
-            return Ok(vec![self.shared.decide(&subject, ask.cost()).await?]);
-        }
-        if let Some(script) = self.script_of_all() {
+        let answer = if let Some(subject) = self.subject(ask) {
+            Some(self.shared.decide(&subject, ask.cost()).await?)
+        } else if let Some(script) = self.script_of_all() {
             let arguments = self
                 .shared
                 .arguments(&*self.all, (op, Units::Cost(ask.cost())));
@@ -136,9 +140,17 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let keys = keys.cloned().collect();
             let wait = self.shared.request_waits();
             let answer = self.shared.run(Some(&script), keys, vec![arguments], wait);
-            return Ok(vec![answer.await?]);
+            Some(answer.await?)
+        } else {
+            None
+        };
+        match answer {
+            // One of several is overridden: then each is asked by itself.
+            Some(answer) if self.all.len() == 1 || overridden(&answer).is_none() => {
+                Ok(vec![answer])
+            }
+            _ => self.decide_across_slots(op, ask.cost()).await,
         }
-        self.decide_across_slots(op, ask.cost()).await
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
@@ -199,17 +211,34 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 sent.extend(self.settlements(admission, (cost, 0, true)));
                 all_of(sent)
             }
-            Change::Reset => Some(Box::pin(async move {
-                for query in Arc::unwrap_or_clone(self.all) {
-                    let _changing = self.shared.changing(&query.keys[0]);
-                    let wait = self.shared.request_waits();
-                    let deleted = self.shared.run(None, query.keys, Vec::new(), wait).await;
-                    self.shared.health.record(&deleted, []);
-                    deleted?;
-                }
-                Ok(())
-            })),
+            Change::Reset => Some(self.reset(None)),
+            Change::Override(told) => Some(self.reset(Some(told))),
         }
+    }
+
+    /// Deletes all that is stored of the keys, and sets what decides about them until an instant.
+    fn reset(self, told: Option<Override>) -> Later<Written> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let set = told.map(|told| shared.override_arguments(told));
+            for KeyQuery { mut keys, .. } in Arc::unwrap_or_clone(self.all) {
+                let _changing = shared.changing(&keys[0]);
+                let mut commands = Vec::new();
+                if let Some(set) = &set {
+                    commands.push((vec![keys.remove(0)], set.clone()));
+                }
+                // The lists last: nobody writes them any more.
+                commands.push((keys, Vec::new()));
+                commands.retain(|(keys, _)| !keys.is_empty());
+                for (keys, arguments) in commands {
+                    let written = shared.run(None, keys, arguments, shared.request_waits());
+                    let written = written.await;
+                    shared.health.record(&written, []);
+                    written?;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn written(

@@ -3,21 +3,47 @@
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{MemberReply, Script},
+    algorithm::{MemberReply, Override, Script},
     clock::Timestamp,
 };
 
 use super::arguments::units_of;
 
-/// Whether a decision has charged its cost.
+/// Whether a decision has charged its cost, or would have if the key were not let through.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS];
+    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS, LETS_THROUGH];
     answer.first().is_some_and(|kind| kinds.contains(kind))
 }
 
 /// Whether a value has a tail, which only the script that holds can read.
 pub(super) fn has_tail(answer: &Bytes) -> bool {
     answer[..] == [HAS_TAIL]
+}
+
+/// What decides about a key instead of its limit, as a value.
+pub(super) fn value_of_override(told: Override) -> Vec<u8> {
+    let kind = if told.lets_through {
+        LETS_THROUGH
+    } else {
+        REFUSES
+    };
+    [&[kind], &told.until.as_micros().to_le_bytes()[..BYTES]].concat()
+}
+
+/// What has decided instead of a limit, and when; none, if it was the limit.
+pub(super) fn overridden(answer: &Bytes) -> Option<(Override, Timestamp)> {
+    let mut numbers = Numbers(answer);
+    let kind = numbers.byte()?;
+    let lets_through = kind == LETS_THROUGH;
+    (lets_through || kind == REFUSES).then_some(())?;
+    let [until, now] = [numbers.next()?, numbers.next()?].map(Timestamp::from_micros);
+    Some((
+        Override {
+            until,
+            lets_through,
+        },
+        now,
+    ))
 }
 
 /// The value in Redis after this charge.
@@ -44,6 +70,8 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
         refused.extend_from_slice(charge.get(1..1 + BYTES)?);
         refused.extend_from_slice(&(charge.len() as u64).to_le_bytes()[..BYTES]);
         refused.extend_from_slice(charge);
+    } else if overridden(charge).is_some() {
+        return None;
     } else {
         refused.extend_from_slice(charge.get(1 + BYTES..)?);
     }
@@ -64,6 +92,10 @@ pub(super) const CHARGED_AND_MORE: u8 = 4;
 pub(super) const CHARGED_AND_TELLS: u8 = 3;
 /// The reply of a script that does not hold, where others do.
 const HAS_TAIL: u8 = 2;
+/// The first byte where every cost is refused, whatever the limit says.
+const REFUSES: u8 = 5;
+/// The first byte where everything is let through.
+const LETS_THROUGH: u8 = 6;
 /// The first byte of any other reply.
 pub(super) const NOT_CHARGED: u8 = 0;
 /// The bytes of a number.
@@ -94,6 +126,24 @@ impl Replies {
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
+        if let Some((told, now)) = overridden(answer) {
+            // Of several limits each is asked by itself then.
+            let [limit] = limits else { return None };
+            let is_enforced = limit.members().iter().any(|member| !member.in_shadow);
+            self.admitted &= told.lets_through || cost == 0 || !is_enforced;
+            self.members.push(MemberReply {
+                cost,
+                now,
+                overridden: Some(told),
+                admitted: told.lets_through,
+                charged: false,
+                at: now,
+                numbers: Vec::new(),
+                extra: Vec::new(),
+                held: Vec::new(),
+            });
+            return Some(());
+        }
         let charged = is_charged(answer);
         let (mut numbers, says_more) = (Numbers(answer), answer.first() != Some(&CHARGED));
         let (mut fitting, mut extra, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
@@ -156,6 +206,7 @@ impl Replies {
                         [] => Vec::new(),
                         _ => tail.read(HELD)?,
                     },
+                    overridden: None,
                 });
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    algorithm::{Limit, ScriptReply, Scripted},
+    algorithm::{Limit, ScriptReply},
     config::with_algorithm,
     rules::{RuleKey, RuleLimits, RuleSnapshot},
 };
@@ -11,7 +11,7 @@ use crate::{
 use super::{
     Shared,
     arguments::KeyQuery,
-    limits::{RedisLimit, admission},
+    limits::{RedisLimit, admission, read},
 };
 
 impl RedisLimit<RuleKey> for RuleLimits {
@@ -30,7 +30,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
     fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply) -> Option<RuleSnapshot> {
         let each = key.charges().iter().map(|charge| {
             let limit = key.limits().limit(charge.limit);
-            let snapshot = with_algorithm!(limit, |rule| rule.read(reply));
+            let snapshot = with_algorithm!(limit, |rule| read(rule, reply));
             Some((charge.limit, snapshot?))
         });
         let snapshots = each.collect::<Option<Vec<_>>>()?;

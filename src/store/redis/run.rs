@@ -68,8 +68,8 @@ impl Shared {
         })
     }
 
-    /// Runs the script, or with none deletes the keys. It is sent again if it was redirected or its
-    /// script had to be loaded.
+    /// Runs the script; with none it sets the key to the arguments, or, if there are none either,
+    /// deletes the keys. It is sent again if it was redirected or its script had to be loaded.
     pub(super) async fn run(
         &self,
         script: Option<&Loadable>,
@@ -217,7 +217,7 @@ impl Shared {
     }
 }
 
-/// Runs the script, or deletes the keys.
+/// Runs the script, sets the key or deletes the keys.
 fn command(
     script: Option<&Loadable>,
     (keys, arguments): (&[Bytes], &[Bytes]),
@@ -228,7 +228,12 @@ fn command(
         words.push(Value::from(keys.len() as i64));
     }
     words.extend(keys.iter().chain(arguments).cloned().map(Value::Bytes));
-    (script.map_or("DEL", |_| "EVALSHA"), words)
+    let name = match script {
+        Some(_) => "EVALSHA",
+        None if arguments.is_empty() => "DEL",
+        None => "SET",
+    };
+    (name, words)
 }
 
 /// Loads the script into a node, unless another call has done so since this one was sent.

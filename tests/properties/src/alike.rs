@@ -51,15 +51,21 @@ pub fn endings(
 }
 
 /// One state of the rule, without a store that forgets; a key that was never charged has none.
-struct Rule {
+pub(crate) struct Rule {
     bucket: Box<dyn Bucket>,
     is_known: bool,
 }
 
 impl Rule {
+    pub(crate) fn unknown(subject: &Subject) -> Self {
+        let (mut bucket, is_known) = (subject.bucket.fork(), false);
+        bucket.forget(0);
+        Self { bucket, is_known }
+    }
+
     /// Asks under this plan. Who is refused writes nothing, nor spends what was held by another
     /// plan.
-    fn ask(&mut self, plan: &Subject, call: Call<'_>, now: i128) -> Answer {
+    pub(crate) fn ask(&mut self, plan: &Subject, call: Call<'_>, now: i128) -> Answer {
         let mut asked = match self.is_known {
             true => self.bucket.with_the_numbers_of(&*plan.bucket),
             false => plan.bucket.fork(),
@@ -73,7 +79,7 @@ impl Rule {
             Call::Look(_) => false,
             Call::Debit(units) => units > 0,
             Call::Refund(cost) => self.is_known && cost > 0,
-            Call::Reset => true,
+            Call::Reset | Call::Override(_) => true,
             Call::End(ended, ending) => self.is_known || ending.spent(ended.cost) > ended.cost,
         };
         if writes {
@@ -124,10 +130,7 @@ pub fn decides_as_the_rule(
     story: &Story<'_>,
     elsewhere: Elsewhere<'_>,
 ) -> TestCaseResult {
-    let (mut bucket, mut time) = (plans[0].bucket.fork(), Time::default());
-    bucket.forget(0);
-    let is_known = false;
-    let mut rule = Rule { bucket, is_known };
+    let (mut rule, mut time) = (Rule::unknown(&plans[0]), Time::default());
     let in_shadow = |it: &Admission| story.shadows.then(|| it.in_shadow.clone());
     // Each with its plan.
     let mut admitted: Vec<(usize, [Admission; 2])> = Vec::new();

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use tollgate::{
     Decision, PolicyDecision,
-    algorithm::{self, KeyLimit},
+    algorithm::{self, KeyLimit, Override},
 };
 
 /// What is asked.
@@ -20,6 +20,8 @@ pub enum Call<'a> {
     Refund(u32),
     /// Forget.
     Reset,
+    /// Refuse or let through until an instant.
+    Override(Override),
     /// End a request that was admitted here.
     End(&'a Admission, Ending),
 }

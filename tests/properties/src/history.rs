@@ -127,7 +127,7 @@ fn cost() -> impl Strategy<Value = Cost> {
     ]
 }
 
-fn forward() -> impl Strategy<Value = Turn> {
+pub(crate) fn forward() -> impl Strategy<Value = Turn> {
     prop_oneof![
         4 => Just(Turn::Still),
         4 => (1..6_u8).prop_map(Turn::Ticks),

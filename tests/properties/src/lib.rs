@@ -6,6 +6,7 @@ pub mod claims;
 pub mod conformance;
 pub mod history;
 pub mod numbers;
+pub mod overridden;
 pub mod replay;
 pub mod search;
 pub mod shared;

@@ -87,6 +87,7 @@ impl<A: Scripted> SharedLimiter for Keyed<A> {
                 Call::Debit(units) => self.change(Change::Debit(units)).await,
                 Call::Refund(cost) => self.change(Change::Refund(cost)).await,
                 Call::Reset => self.change(Change::Reset).await,
+                Call::Override(told) => self.change(Change::Override(told)).await,
                 Call::End(admission, ending) => self.end(admission, ending).await,
             }
         })

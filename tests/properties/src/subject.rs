@@ -9,7 +9,7 @@ use std::{
 
 use tollgate::{
     Decision, RateLimiter, Timestamp,
-    algorithm::{KeyLimit, PolicyId, Scripted},
+    algorithm::{KeyLimit, Override, PolicyId, Scripted},
     clock::ManualClock,
     store::{Ask, LocalStore, RedisStore},
 };
@@ -200,6 +200,7 @@ impl<A: Scripted> Bucket for Pure<A> {
             Call::Debit(units) => algorithm.debit(state, units.into(), now),
             Call::Refund(cost) => algorithm.refund(state, cost, now),
             Call::Reset => *state = algorithm.fresh(instant(0)),
+            Call::Override(_) => unreachable!("a state has none"),
             Call::End(admission, ending) => {
                 for told in ending.told(admission.cost) {
                     algorithm.end(state, admission.snapshot::<A>(), told, now);
@@ -299,6 +300,11 @@ impl<A: KeyLimit> Limiter for Keyed<A> {
             Call::Debit(units) => at_once(limiter.debit(KEY, units)),
             Call::Refund(cost) => at_once(limiter.refund(KEY, cost)),
             Call::Reset => at_once(limiter.reset(KEY)),
+            Call::Override(Override {
+                until,
+                lets_through: true,
+            }) => at_once(limiter.let_through_until(KEY, until)),
+            Call::Override(told) => at_once(limiter.refuse_until(KEY, told.until)),
             Call::End(..) => unreachable!("no request ends"),
         };
         written.expect("a store that never fails");

@@ -75,7 +75,7 @@ impl World {
             }
             Call::Debit(_) | Call::Refund(_) => {}
             Call::Reset => self.reset(),
-            Call::End(..) => unreachable!("no request ends"),
+            Call::Override(_) | Call::End(..) => unreachable!("none is asked"),
         }
         None
     }

@@ -15,6 +15,7 @@ mod late_times;
 mod lost_holds;
 mod model;
 mod most_refused;
+mod overridden;
 mod queues;
 mod several_keys;
 mod slow;

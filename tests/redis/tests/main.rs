@@ -14,6 +14,7 @@ mod joined;
 mod keys;
 mod logs;
 mod observe;
+mod overridden;
 mod own_algorithm;
 mod queue;
 mod remembered;

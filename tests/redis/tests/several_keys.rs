@@ -80,7 +80,7 @@ async fn told<L: Limit, S: Store<L, Keys>>(
         Call::Debit(units) => store.change(limits, keys, Change::Debit(units)),
         Call::Refund(cost) => store.change(limits, keys, Change::Refund(cost)),
         Call::Reset => store.change(limits, keys, Change::Reset),
-        Call::End(..) => unreachable!("no request ends"),
+        Call::Override(_) | Call::End(..) => unreachable!("none is asked"),
     };
     written.wait().await.unwrap();
     None

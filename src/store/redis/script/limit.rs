@@ -80,7 +80,9 @@ impl Limit<'_> {
             false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
         };
         format!(
-            "local stored_{k} = call('GET', KEYS[{key}])\n\
+            "local stored_{k}\n\
+             stored_{k}, overridden = read(KEYS[{key}])\n\
+             if overridden then return overridden end\n\
              local now_{k}, {} = now, now{}\n\
              if stored_{k} then\n  \
                if #stored_{k} < {bytes} {unreadable}\n  \

@@ -20,7 +20,8 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 --          every member, 4 bytes; those of ARGV[1] do not count then
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
---          of each member in flight its leases, which no reply has
+--          of each member in flight its leases, which no reply has. Or a byte 5 or 6 and an
+--          instant: until then a cost is refused or let through, and nothing is charged
 -- Reply    by its first byte; of several decisions one for each, as if they had come one by one:
 --          1  charged; the values as they are written, and nothing else
 --          0  not charged; numbers: a bit for each member that has room, what members say of a
@@ -30,6 +31,8 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, peri
 --             something is held beside a list or another limit, or the server's clock is behind a
 --             state's time; then as 0
 --          4  the same, of a script that does not hold; then as 0, but nothing of a list
+--          5  a cost is refused, 6 it is let through, whatever the limit says: until when, and the
+--             time. It is the one reply of several decisions, and of several limits.
 --          2  a value has a tail, and this script does not hold: ask the one that does, by the same
 --             arguments
 -- Error    UNREADABLE, if a key has a value that no script wrote
@@ -45,7 +48,17 @@ local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local servers_time = now < 0 and call('TIME')
 if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
-local must, min_ttl_ms, has_new_list, mark, _ = op > LOOK, servers_time and 1 or 60000, false
+local must, min_ttl_ms, has_new_list, mark, overridden, _ =
+  op > LOOK, servers_time and 1 or 60000, false
+
+-- What is stored of a state; or, while an operator's word overrides the limit, the reply.
+local function read(key)
+  local stored = call('GET', key)
+  if not stored or #stored ~= 8 then return stored end
+  local kind, ends = unpack('<BI7', stored)
+  if kind ~= 5 and kind ~= 6 or ends >= 2 ^ 53 then error('UNREADABLE state') end
+  if now < ends then return nil, stored .. pack('<I7', now) end
+end
 
 -- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
 -- in Rust.
@@ -255,7 +268,9 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   return true, ends, expired, total, first_slot, first_total, last_slot
 end
 
-local stored_1 = call('GET', KEYS[1])
+local stored_1
+stored_1, overridden = read(KEYS[1])
+if overridden then return overridden end
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   if #stored_1 < 36 then error('UNREADABLE state') end
@@ -271,7 +286,9 @@ if stored_1 then
   end
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
-local stored_2 = call('GET', KEYS[2])
+local stored_2
+stored_2, overridden = read(KEYS[2])
+if overridden then return overridden end
 local now_2, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3,
   first_slot_3, first_total_3, last_slot_3 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_2 then
