@@ -33,7 +33,7 @@ const SENT_WITHIN: u32 = 4;
 
 /// The calls that are on their way.
 #[derive(Default)]
-pub(super) struct JoinedCalls(Mutex<HashMap<Subject, OnTheWay>>);
+pub(super) struct JoinedCalls(pub(super) Mutex<HashMap<Subject, OnTheWay>>);
 
 /// What decisions must have in common to share a call.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl Hash for Subject {
 
 /// The calls about a subject.
 #[derive(Default)]
-struct OnTheWay {
+pub(super) struct OnTheWay {
     calls: usize,
     /// When the last one was sent.
     sent_at: Option<Instant>,
@@ -222,20 +222,23 @@ impl Shared {
 }
 
 /// A call on its way. When it has ended, the next one is sent.
-struct Call {
+pub(super) struct Call {
     shared: Arc<Shared>,
     subject: Subject,
     sent_at: Instant,
+    /// None, if its refusals are not to be remembered.
+    asked: Option<Asked>,
 }
 
 impl Call {
-    fn begin(shared: &Arc<Shared>, subject: &Subject, calls: &mut OnTheWay) -> Self {
+    pub(super) fn begin(shared: &Arc<Shared>, subject: &Subject, calls: &mut OnTheWay) -> Self {
         let sent_at = Instant::now();
         (calls.calls, calls.sent_at) = (calls.calls + 1, Some(sent_at));
         Self {
             shared: Arc::clone(shared),
             subject: subject.clone(),
             sent_at,
+            asked: shared.asks(subject),
         }
     }
 
@@ -261,7 +264,6 @@ impl Call {
         for decision in decisions {
             push_costs(&mut costs, queries, decision.cost);
         }
-        let asked = self.shared.asks(&self.subject);
         let words = [self.arguments(0), costs.into()];
         let sent = (&self.subject.keys()[..], &words[..]);
         let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
@@ -273,26 +275,25 @@ impl Call {
             replies = vec![only.clone(); decisions.len()];
         }
         if let (Some(last), Some(reply)) = (decisions.last(), replies.last()) {
-            self.remember(asked, last.cost, reply);
+            self.remember(last.cost, reply);
         }
         lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
         Ok(replies)
     }
 
     async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
-        let asked = self.shared.asks(&self.subject);
         let (keys, arguments) = (self.subject.keys(), vec![self.arguments(cost)]);
         let script = Some(&*self.subject.script);
         let reply = (self.shared).run(script, keys, arguments, Wait::Until(deadline));
         let reply = reply.await?;
-        self.remember(asked, cost, &reply);
+        self.remember(cost, &reply);
         Ok(reply)
     }
 
     /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves
     /// no room where requests were refused before: then the next one need not ask.
-    fn remember(&self, asked: Option<Asked>, cost: u32, reply: &Bytes) {
-        let Some(asked) = asked else {
+    pub(super) fn remember(&self, cost: u32, reply: &Bytes) {
+        let Some(asked) = self.asked else {
             return;
         };
         let subject = &self.subject;
