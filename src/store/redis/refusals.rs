@@ -202,3 +202,6 @@ impl Drop for Changing {
         self.count();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,19 @@
-//! A store that remembers refusals refuses what Redis would, tells no wait that is too short, and
-//! asks again as soon as Redis might admit.
+//! A store that remembers refusals refuses what Redis would, and asks again as soon as Redis might
+//! admit. The simulator in `src/store/redis/refusals/tests.rs` has what slow, lost and overtaken
+//! messages do.
 
 use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
     slice::from_ref,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    task::Poll,
     time::Duration,
 };
 
 use proptest::test_runner::TestCaseError;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{FixedWindow, SlidingLog, TokenBucket},
-    clock::ManualClock,
+    algorithm::{FixedWindow, TokenBucket},
+    clock::{Clock, ManualClock, SystemClock},
     store::{RedisStore, RedisStoreBuilder},
 };
 use tollgate_properties::{
@@ -25,7 +23,7 @@ use tollgate_properties::{
     numbers::numbers,
     subject::instant,
 };
-use tollgate_redis_tests::{Proxy, Redis, Server, centralized, connect, every_algorithm};
+use tollgate_redis_tests::{Redis, Server, every_algorithm};
 
 const HISTORIES: u32 = 120;
 const LONG: Duration = Duration::from_secs(3_600);
@@ -102,48 +100,11 @@ async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
 }
 
 #[tokio::test]
-async fn a_caller_who_waits_as_told_is_admitted_however_long_answers_take() {
-    const EACH_WAY: Duration = Duration::from_millis(100);
+async fn own_changes_are_noticed_at_once() {
     let server = Server::start().await;
-    let proxy = Proxy::start(server.port(), EACH_WAY).await;
-    let store = RedisStore::builder(connect(centralized(proxy.port())).await)
-        .deadline(Duration::from_secs(20))
-        .remember_refusals(LONG)
-        .build();
-    let limiter = RateLimiter::new(
-        TokenBucket::new(Quota::per_second(1)).burst(1),
-        store.clone(),
-    );
-    for _ in 0..2 {
-        assert!(limiter.check("bob").await.unwrap().is_admitted());
-        let asked = Instant::now();
-        let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
-        let known = store.usage().remembered;
-        // It was refused between when it was asked and now: Redis might admit a little earlier. So
-        // it is with what an admission has left.
-        tokio::time::sleep_until(asked + wait - 3 * EACH_WAY).await;
-        let wait = limiter.check("bob").await.unwrap().retry_after().unwrap();
-        assert_eq!(store.usage().remembered, known + 1);
-        sleep(wait).await;
-    }
-    // Redis decides after a request is sent: as long after that as the wait, it is asked.
-    assert!(limiter.check("ann").await.unwrap().is_admitted());
-    let asked = Instant::now();
-    let wait = limiter.check("ann").await.unwrap().retry_after().unwrap();
-    tokio::time::sleep_until(asked + wait + Duration::from_millis(1)).await;
-    let known = store.usage().remembered;
-    limiter.check("ann").await.unwrap();
-    assert_eq!(store.usage().remembered, known);
-}
-
-#[tokio::test]
-async fn own_changes_are_noticed_at_once_and_those_of_others_when_it_is_forgotten() {
-    let server = Server::start().await;
-    let longest = Duration::from_millis(400);
-    let store = remembering(&server, longest).await;
+    let store = remembering(&server, LONG).await;
     let rule = FixedWindow::new(Quota::per_hour(2));
     let limiter = RateLimiter::new(rule.clone(), store.clone());
-    let other = RateLimiter::new(rule, remembering(&server, longest).await);
     let is_admitted = async || limiter.check("bob").await.unwrap().is_admitted();
     let full = async || while is_admitted().await {};
     full().await;
@@ -152,57 +113,25 @@ async fn own_changes_are_noticed_at_once_and_those_of_others_when_it_is_forgotte
     full().await;
     limiter.reset("bob").await.unwrap();
     assert!(is_admitted().await);
-    // A refusal that was on its way when units were given back.
-    limiter.check_cost("ann", 2).await.unwrap();
-    let mut refused: Pin<Box<_>> = Box::pin(limiter.check("ann"));
-    poll_fn(|cx| {
-        assert!(refused.as_mut().poll(cx).is_pending());
-        Poll::Ready(())
-    })
-    .await;
-    limiter.refund("ann", 1).await.unwrap();
-    assert!(!refused.await.unwrap().is_admitted());
-    assert!(limiter.check("ann").await.unwrap().is_admitted());
-    // What another process changes.
     full().await;
-    let since = Instant::now();
-    other.reset("bob").await.unwrap();
-    while !is_admitted().await {
-        assert!(since.elapsed() < longest + Duration::from_secs(2));
-        sleep(Duration::from_millis(5)).await;
+    let later = SystemClock::new().now().saturating_add(LONG);
+    limiter.let_through_until("bob", later).await.unwrap();
+    assert!(is_admitted().await);
+    limiter.reset("bob").await.unwrap();
+    let settled = RateLimiter::new(rule.clone().settled(), store);
+    let hold = settled.hold("ann", 2).await.unwrap().unwrap();
+    assert!(settled.hold("ann", 1).await.unwrap().is_err());
+    hold.settle(0);
+    // It is sent by a task.
+    while settled.hold("ann", 1).await.unwrap().is_err() {
+        tokio::task::yield_now().await;
     }
-    // What a look has seen of it.
+    // What a look has seen of what others do.
     full().await;
+    let other = RateLimiter::new(rule, remembering(&server, LONG).await);
     other.reset("bob").await.unwrap();
     assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 2);
     assert!(is_admitted().await);
-}
-
-#[tokio::test]
-async fn a_refusal_counts_for_larger_costs_of_a_bucket_and_for_no_others() {
-    let server = Server::start().await;
-    let store = remembering(&server, LONG).await;
-    let bucket = RateLimiter::new(TokenBucket::new(Quota::per_day(9)), store.clone());
-    let log = RateLimiter::new(SlidingLog::new(Quota::per_day(9)), store.clone());
-    assert!(bucket.check_cost("bob", 7).await.unwrap().is_admitted());
-    assert!(log.check_cost("bob", 7).await.unwrap().is_admitted());
-    let cases = [
-        (4, [0, 0]),
-        (4, [1, 1]),
-        (5, [1, 0]),
-        (3, [0, 0]),
-        (9, [1, 0]),
-    ];
-    for (cost, wanted) in cases {
-        let before = store.usage().remembered;
-        assert!(!bucket.check_cost("bob", cost).await.unwrap().is_admitted());
-        let between = store.usage().remembered;
-        assert!(!log.check_cost("bob", cost).await.unwrap().is_admitted());
-        let found = [between - before, store.usage().remembered - between];
-        assert_eq!(found, wanted, "{cost}");
-    }
-    assert!(bucket.check_cost("bob", 2).await.unwrap().is_admitted());
-    assert!(log.check_cost("bob", 2).await.unwrap().is_admitted());
 }
 
 #[tokio::test]
