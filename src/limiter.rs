@@ -363,10 +363,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Lets every request of this key through until that instant, by the store's clock, and charges
     /// nothing meanwhile.
     ///
-    /// Else it is as [`refuse_until`](Self::refuse_until). A process that
-    /// [remembers refusals](crate::store::RedisStoreBuilder::remember_refusals) may refuse the key
-    /// for as long as it remembers them. Of a request that other limits decide about too, it is
-    /// let through if these admit it.
+    /// Else it is as [`refuse_until`](Self::refuse_until). Of a request that other limits decide
+    /// about too, it is let through if these admit it. A store over Redis that remembers refusals
+    /// may refuse the key for as long as it remembers them, if another process has said so.
     ///
     /// **Bound**: as after a reset, the algorithm's own counts from that instant on.
     ///
