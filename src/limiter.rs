@@ -313,9 +313,10 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// reset ends it. A policy in [shadow](crate::algorithm::Policy::shadow) refuses nobody. Of
     /// [several limits](crate::EachOf) each refuses its own key.
     ///
-    /// In memory it takes the key and 16 bytes until it is over and others are set. Over Redis it
-    /// stands in place of the bucket, so that it costs no further read, and every process hears of
-    /// it at its next request.
+    /// In memory as many keys as [`max_keys`](crate::store::LocalStoreBuilder::max_keys) can be
+    /// overridden at a time, and one more is not. Over Redis what is said stands in place of the
+    /// bucket: it costs no further read, and every process hears of it at its next request. Where
+    /// other limits decide about that request too, each is asked by itself then.
     ///
     /// # Errors
     ///
@@ -352,10 +353,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        let lets_through = false;
         let told = Override {
             until,
-            lets_through,
+            lets_through: false,
         };
         Call::new(self, key, Request::Change(Change::Override(told)))
     }
@@ -383,10 +383,9 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        let lets_through = true;
         let told = Override {
             until,
-            lets_through,
+            lets_through: true,
         };
         Call::new(self, key, Request::Change(Change::Override(told)))
     }

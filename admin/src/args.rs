@@ -31,6 +31,9 @@ pub(crate) struct Args {
     pub(crate) caller: Caller,
     #[command(flatten)]
     pub(crate) server: Server,
+    /// Also acts on a key that callers share.
+    #[arg(long, global = true)]
+    pub(crate) everyone: bool,
 }
 
 /// What is done.
@@ -121,6 +124,8 @@ fn parts(text: &str, between: &str, wanted: &str) -> Result<(String, String), St
 }
 
 fn digest_key(text: &str) -> Result<[u8; 32], String> {
+    let digits = text.chars().all(|digit| digit.is_ascii_hexdigit());
+    let text = if digits { text } else { "" };
     let digit = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
     let key = bytes.and_then(|bytes| bytes.try_into().ok());

@@ -5,17 +5,25 @@
 
 mod args;
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    net::SocketAddr,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use axum::{Router, body::Body, routing::any};
 use clap::Parser;
 use http::Request;
 use tollgate::{
     Decision, RateLimiter, StoreError,
     clock::{Clock, SystemClock},
-    rules::{RuleKey, Rules},
+    rules::{KeyValue, RuleKey, Rules},
     store::{RedisConnection, RedisStore},
 };
 use tollgate_replay::{extensions::ExtensionSources, rules_file::RulesFile};
+
+use tower::ServiceExt;
 
 use args::{Act, Args, Caller, Server};
 
@@ -47,41 +55,55 @@ async fn run(args: &Args) -> Result<(), String> {
     let file = RulesFile::read(&args.rules)?;
     let extensions = ExtensionSources::new(file.extension_names(), &[])?;
     let rules = file.rules(&extensions)?;
-    let key = key_of(&args.caller, &rules, &extensions)?;
+    let key = key_of(&args.caller, &rules, &extensions).await?;
     let limiter = RateLimiter::new(rules, store(&args.server)?);
-    let names: Vec<_> = key.keys_by_limit().map(|(name, _)| name).collect();
-    if let Act::Look = args.act {
-        for name in names {
-            let key = key.of_limit(name).expect("one of its own");
-            println!(
-                "{name}: {}",
-                shown(&limiter.peek(&key).await.map_err(told)?)
-            );
+    let until = |span: Duration| SystemClock::new().now().saturating_add(span);
+    match args.act {
+        Act::Look => {}
+        Act::Reset => limiter.reset(only_one(&key, args)?).await.map_err(told)?,
+        Act::Refuse { span } => {
+            let refused = limiter.refuse_until(only_one(&key, args)?, until(span));
+            refused.await.map_err(told)?;
         }
-        return Ok(());
+        Act::LetThrough { span } => {
+            let let_through = limiter.let_through_until(only_one(&key, args)?, until(span));
+            let_through.await.map_err(told)?;
+        }
     }
-    if let [_, _, ..] = &*names {
+    // What the limits say now, in the words of Redis: its clock may be another one.
+    for (name, whose) in key.keys_by_limit() {
+        let one = key.of_limit(name).expect("one of its own");
+        let decision = limiter.peek(&one).await.map_err(told)?;
+        println!("{name} of {whose:?}: {}", shown(&decision));
+    }
+    Ok(())
+}
+
+/// The key, if it is of one limit and of one caller.
+fn only_one<'a>(key: &'a RuleKey, args: &Args) -> Result<&'a RuleKey, String> {
+    let names: Vec<_> = key.keys_by_limit().map(|(name, _)| name).collect();
+    if names.len() > 1 {
         let names = names.join(", ");
         return Err(format!(
             "several limits apply: say which with --limit: {names}"
         ));
     }
-    let until = |span: Duration| SystemClock::new().now().saturating_add(span);
-    let (done, what) = match args.act {
-        Act::Look => unreachable!("it is done"),
-        Act::Reset => (limiter.reset(&key).await, "reset".to_owned()),
-        Act::Refuse { span } => (
-            limiter.refuse_until(&key, until(span)).await,
-            format!("refused for {}", spoken(span)),
-        ),
-        Act::LetThrough { span } => {
-            let done = limiter.let_through_until(&key, until(span)).await;
-            (done, format!("let through for {}", spoken(span)))
-        }
-    };
-    done.map_err(told)?;
-    println!("{}: {what}", names.join(", "));
-    Ok(())
+    if !args.everyone && key.keys_by_limit().any(|(_, whose)| is_shared(whose)) {
+        let name = names.concat();
+        return Err(format!(
+            "{name} has one key for everyone, or for all who lack what tells them apart: \
+             is a header, an extension or the route missing? --everyone acts on it"
+        ));
+    }
+    Ok(key)
+}
+
+fn is_shared(key: &KeyValue) -> bool {
+    match key {
+        KeyValue::Everyone => true,
+        KeyValue::Several(keys) => keys.iter().any(is_shared),
+        _ => false,
+    }
 }
 
 fn told(error: StoreError) -> String {
@@ -89,7 +111,7 @@ fn told(error: StoreError) -> String {
 }
 
 /// The limits of the caller's request, or the one that was asked for, with its keys.
-fn key_of(
+async fn key_of(
     caller: &Caller,
     rules: &Rules,
     extensions: &ExtensionSources,
@@ -102,13 +124,12 @@ fn key_of(
     }
     let mut request = request.body(()).map_err(|error| error.to_string())?;
     if let Some(peer) = caller.peer {
-        request
-            .extensions_mut()
-            .insert(std::net::SocketAddr::new(peer, 0));
+        request.extensions_mut().insert(SocketAddr::new(peer, 0));
     }
     for (name, value) in &caller.extensions {
         extensions.set(name, value.clone(), &mut request)?;
     }
+    let request = routed(request).await?;
     let found = rules.extract(&request).map_err(|error| error.to_string())?;
     let key = found.ok_or("no rule matches this request")?;
     match &caller.limit {
@@ -121,6 +142,41 @@ fn key_of(
             )
         }),
     }
+}
+
+/// The request with its path as its route, as a router gives it to a layer.
+async fn routed(request: Request<()>) -> Result<Request<Body>, String> {
+    let path = request.uri().path().to_owned();
+    if !is_route(&path) {
+        return Err(format!("{path:?} is no route, such as \"/users/{{id}}\""));
+    }
+    let seen = Arc::new(Mutex::new(None));
+    let see = {
+        let seen = Arc::clone(&seen);
+        async move |request: Request<Body>| *seen.lock().expect("no panic") = Some(request)
+    };
+    let router = Router::new().without_v07_checks().route(&path, any(see));
+    let request = request.map(|()| Body::empty());
+    let _ = router.oneshot(request).await;
+    let routed = seen.lock().expect("no panic").take();
+    routed.ok_or_else(|| format!("no route is {path:?}"))
+}
+
+/// Whether each brace in it is around the name of a whole segment.
+fn is_route(path: &str) -> bool {
+    let segments: Vec<_> = path.split('/').collect();
+    let is_segment = |(at, segment): (usize, &&str)| {
+        let name = segment
+            .strip_prefix('{')
+            .and_then(|it| it.strip_suffix('}'));
+        let Some(name) = name else {
+            return !segment.contains(['{', '}']);
+        };
+        let rest = name.strip_prefix('*').filter(|_| at + 1 == segments.len());
+        let name = rest.unwrap_or(name);
+        !name.is_empty() && !name.contains(['{', '}', '*'])
+    };
+    path.starts_with('/') && segments.iter().enumerate().all(is_segment)
 }
 
 fn store(server: &Server) -> Result<RedisStore, String> {

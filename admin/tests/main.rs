@@ -22,6 +22,18 @@ const RULES: &str = r#"{
                 { "name": "logins", "algorithm": "token-bucket", "quota": "5/day" },
                 { "name": "spacing", "algorithm": "min-interval", "interval": "1us" }
             ]
+        },
+        {
+            "name": "homes",
+            "routes": ["GET /"],
+            "key": { "extension": "missing", "missing": "shared" },
+            "limit": { "algorithm": "gcra", "quota": "9/day" }
+        },
+        {
+            "name": "pages",
+            "routes": ["GET /pages/{page}"],
+            "key": "route",
+            "limit": { "algorithm": "fixed-window", "quota": "7/day" }
         }
     ]
 }"#;
@@ -42,7 +54,9 @@ impl Running {
         let server = Server::start().await;
         let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&file, RULES).unwrap();
-        let rules = Rules::new().extension("account", |account: &Account| account.0);
+        let rules = Rules::new()
+            .extension("account", |account: &Account| account.0)
+            .extension("missing", |missing: &String| missing.clone());
         let mut text = serde_json::Deserializer::from_str(RULES);
         rules.replace(&mut text).unwrap();
         let store = RedisStore::builder(server.client().await);
@@ -68,12 +82,15 @@ impl Running {
 
     /// Runs the program about a login of this account: its exit code, and what it prints.
     fn admin(&self, words: &[&str], account: &str) -> (Option<i32>, String) {
+        let login = ["--request", "POST /login"];
+        let is_login = !words.contains(&"--request");
         let ran = Command::new(env!("CARGO_BIN_EXE_tollgate-admin"))
             .arg(&self.file)
-            .args(words)
-            .args(["--request", "POST /login", "--header", "x-device: phone"])
+            .args(["--header", "x-device: phone"])
             .args(["--peer", "192.0.2.1", "--prefix", "shop"])
             .args(["--extension", &format!("account={account}")])
+            .args(login.iter().filter(|_| is_login))
+            .args(words)
             .env("TOLLGATE_DIGEST_KEY", "ab".repeat(32))
             .env("REDIS_URL", self.server.url())
             .output()
@@ -96,35 +113,27 @@ async fn a_caller_is_seen_refused_let_through_and_reset_beside_the_service() {
     for admitted in [true, true, true, false] {
         assert_eq!(running.login("ann").await, admitted);
     }
-    running.says(&["look"], "ann", "accounts: refused for 2");
-    running.says(
-        &["look"],
-        "ann",
-        ", 0 of 3 left\nlogins: 2 of 5 left\nspacing: ",
-    );
-    running.says(
-        &["look", "--limit", "logins"],
-        "bob",
-        "logins: 2 of 5 left\n",
-    );
+    running.says(&["look"], "ann", ": refused for 2");
+    running.says(&["look"], "ann", ", 0 of 3 left\nlogins of [192.0.2.1, ");
+    running.says(&["look", "--limit", "logins"], "bob", "]: 2 of 5 left\n");
     let only = |act: &'static str, limit| [act, "--limit", limit];
-    running.says(&only("reset", "accounts"), "ann", "accounts: reset");
+    running.says(&only("reset", "accounts"), "ann", ": 3 of 3 left");
     assert!(running.login("ann").await);
 
     let refuse = ["refuse", "1day", "--limit", "accounts"];
-    running.says(&refuse, "ann", "accounts: refused for 24 h");
+    running.says(&refuse, "ann", ": refused for 2");
     assert!(!running.login("ann").await);
-    running.says(&only("look", "accounts"), "ann", "accounts: refused for 2");
 
     let let_through = ["let-through", "2h", "--limit", "accounts"];
-    running.says(&let_through, "ann", "accounts: let through for 2 h");
-    running.says(&only("look", "accounts"), "ann", "accounts: 3 of 3 left");
+    running.says(&let_through, "ann", ": 3 of 3 left");
     // The other limits still count.
     for admitted in [true, false] {
         assert_eq!(running.login("ann").await, admitted);
     }
     assert!(!running.login("bob").await);
-    running.says(&only("reset", "logins"), "ann", "logins: reset");
+    let page = ["look", "--request", "GET /pages/{page}", "--limit", "pages"];
+    running.says(&page, "ann", " bytes): 7 of 7 left");
+    running.says(&only("reset", "logins"), "ann", ": 5 of 5 left");
     for admitted in [true, true, true, true, true, false] {
         assert_eq!(running.login("ann").await, admitted);
     }
@@ -160,6 +169,9 @@ async fn what_is_wrong_is_said_and_nothing_is_done() {
         &["look", "--redis", "http://127.0.0.1"],
         "the URL of Redis is not one such as",
     );
+    let at_home = ["refuse", "1h", "--request", "GET /", "--limit", "homes"];
+    says(&at_home, "homes has one key for everyone");
+    says(&["look", "--request", "GET /{}"], r#""/{}" is no route"#);
     running.server.kill();
     says(&["look"], "no connection to Redis");
 }

@@ -130,15 +130,16 @@ impl<'a, S> Change<'a, S> {
         Answer::Now(Err(StoreError::new(StoreErrorKind::Misconfigured, message)))
     }
 
-    /// Changes a state, as a store does that has it at hand. What is to decide instead of the limit
-    /// is kept beside it: see [`Override::decide`].
+    /// Changes a state, as a store does that has it at hand. An [override](Self::Override) changes
+    /// none: a store keeps it beside the states, or [does not support it](Self::not_supported).
     pub fn apply<A: KeyLimit<Snapshot = S>>(self, limit: &A, state: &mut A::State, now: Timestamp) {
         match self {
             Self::Refund(0) | Self::Debit(0) => {}
             Self::Refund(cost) => limit.refund(state, cost, now),
             Self::Debit(units) => limit.debit(state, units.into(), now),
             Self::End(admission, ending) => limit.end(state, admission, ending, now),
-            Self::Reset | Self::Override(_) => *state = limit.fresh(now),
+            Self::Reset => *state = limit.fresh(now),
+            Self::Override(_) => {}
         }
     }
 

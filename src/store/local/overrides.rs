@@ -1,102 +1,122 @@
 //! The keys of which an operator has said that they are refused, or let through, until an instant.
-//! None of them has an entry, so that a decision about a key that has one asks nothing here.
+//! While that lasts none of them has an entry, so that a decision about a key that has one asks
+//! nothing here.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::Mutex;
+use crate::{algorithm::Override, clock::Timestamp, key::Key, store::AsKey};
 
-use crate::{algorithm::Override, key::Key, store::AsKey};
+use super::{
+    deferred_drop::DeferredDrops,
+    entries::Entries,
+    overflow::Now,
+    place::is,
+    shards::{Shard, Shards},
+};
 
-use super::{deferred_drop::DeferredDrops, entries::Entries, overflow::Now, place::is};
+/// So many of a shard are kept before it is looked which of them are over.
+const MIN_KNOWN: usize = 16;
 
-/// So many are kept before it is looked which of them are over.
-const MIN_KNOWN: usize = 64;
-
+/// The overridden keys of a shard.
 pub(super) struct Overrides<K> {
-    /// Read before the lock is taken: mostly there are none.
-    count: AtomicUsize,
-    known: Mutex<Known<K>>,
-}
-
-struct Known<K> {
     all: Entries<K, Override>,
     /// With so many, those that are over are forgotten.
     max: usize,
 }
 
-impl<K> Overrides<K> {
-    pub(super) fn new() -> Self {
+impl<K> Default for Overrides<K> {
+    fn default() -> Self {
         Self {
-            count: AtomicUsize::new(0),
-            known: Mutex::new(Known {
-                all: Entries::new(),
-                max: MIN_KNOWN,
-            }),
+            all: Entries::new(),
+            max: MIN_KNOWN,
         }
     }
 }
 
-impl<K: Key> Overrides<K> {
-    pub(super) fn are_none(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
-    }
-
-    /// What is said of the key with this hash.
-    pub(super) fn of<Q: AsKey<K> + ?Sized>(
-        &self,
+impl<K: Key, S> Shard<K, S> {
+    /// What decides about a key that has no entry instead of its limit.
+    pub(super) fn overridden<Q: AsKey<K> + ?Sized>(
+        &mut self,
         (hash, key): (u64, &Q),
         now: Now<'_>,
     ) -> Option<Override> {
-        let mut known = self.known.lock();
-        let told = known.all.find_mut(hash, is(key)).copied();
-        told.filter(|told| now() < told.until)
+        let told = *(self.overrides.as_mut()?.all).find_mut(hash, is(key))?;
+        (now() < told.until).then_some(told)
     }
+}
 
-    /// To be called under the lock of the key's shard.
-    pub(super) fn set<S>(
+impl<K: Key, S> Shards<K, S> {
+    /// Forgets the state of a key, and has this decide about it; unless there is no room.
+    pub(super) fn set_override(
         &self,
-        (hash, key): (u64, K),
-        told: Override,
-        hash_of: impl Fn(&K) -> u64,
-        (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
+        key: K,
+        (told, now): (Override, Timestamp),
+        drops: &mut DeferredDrops<K, S>,
     ) {
-        let mut known = self.known.lock();
-        let Known { all, max } = &mut *known;
-        if all.len() >= *max {
-            let now = now();
-            for slot in 0..all.slots() {
-                if let Some(entry) = all.in_slot(slot)
-                    && entry.get().1.until <= now
-                {
-                    drops.keep(Some(entry.remove().0.0), None);
-                }
-            }
-            *max = MIN_KNOWN.max(2 * all.len());
+        let hash = self.hash(&key);
+        let mut shard = self.lock(hash);
+        let is_full = || self.overridden.load(Relaxed) >= self.max_keys;
+        let known = shard.overrides.get_or_insert_default();
+        if known.all.len() >= known.max || is_full() {
+            self.forget_ended(&mut shard, now, drops);
         }
-        match all.find_mut(hash, |known| *known == key) {
-            Some(before) => {
-                *before = told;
-                drops.keep(Some(key), None);
-            }
-            None => {
-                all.make_room(hash_of);
-                all.insert(hash, key, told);
-            }
+        if is_full()
+            && let Some(mut other) = self.lock_next()
+        {
+            self.forget_ended(&mut other, now, drops);
         }
-        self.count.store(all.len(), Ordering::Relaxed);
+        let Shard {
+            entries, overrides, ..
+        } = &mut *shard;
+        let all = &mut overrides.get_or_insert_default().all;
+        let known = all.find_mut(hash, |known| *known == key);
+        if known.is_none() && is_full() {
+            return drops.keep(Some(key), None);
+        }
+        if let Some((key, state)) = entries.remove(hash, |known| *known == key) {
+            drops.keep(Some(key), Some(state));
+            self.uncount(1);
+        }
+        if let Some(known) = known {
+            *known = told;
+            return drops.keep(Some(key), None);
+        }
+        all.make_room(|key| self.hash(key));
+        all.insert(hash, key, told);
+        self.overridden.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn remove<S, Q: AsKey<K> + ?Sized>(
+    /// Forgets the overrides of a shard that are over.
+    fn forget_ended(
         &self,
+        shard: &mut Shard<K, S>,
+        now: Timestamp,
+        drops: &mut DeferredDrops<K, S>,
+    ) {
+        let Some(Overrides { all, max }) = shard.overrides.as_deref_mut() else {
+            return;
+        };
+        for slot in 0..all.slots() {
+            if let Some(entry) = all.in_slot(slot)
+                && entry.get().1.until <= now
+            {
+                drops.keep(Some(entry.remove().0.0), None);
+                self.overridden.fetch_sub(1, Relaxed);
+            }
+        }
+        *max = MIN_KNOWN.max(2 * all.len());
+    }
+
+    pub(super) fn end_override<Q: AsKey<K> + ?Sized>(
+        &self,
+        shard: &mut Shard<K, S>,
         (hash, key): (u64, &Q),
         drops: &mut DeferredDrops<K, S>,
     ) {
-        if !self.are_none() {
-            let mut known = self.known.lock();
-            if let Some((key, _)) = known.all.remove(hash, is(key)) {
-                drops.keep(Some(key), None);
-            }
-            self.count.store(known.all.len(), Ordering::Relaxed);
+        let all = shard.overrides.as_mut().map(|overrides| &mut overrides.all);
+        if let Some((key, _)) = all.and_then(|all| all.remove(hash, is(key))) {
+            drops.keep(Some(key), None);
+            self.overridden.fetch_sub(1, Relaxed);
         }
     }
 }

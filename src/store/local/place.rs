@@ -50,7 +50,7 @@ pub(super) fn entry<'a, K: Key, S, Q: AsKey<K> + ?Sized>(
     (hash, key): (u64, &Q),
 ) -> Result<LockedState<'a, K, S>, MutexGuard<'a, Shard<K, S>>> {
     let mut sweep_is_due = false;
-    let state = MutexGuard::try_map(shard, |Shard { entries, sweep }| {
+    let state = MutexGuard::try_map(shard, |Shard { entries, sweep, .. }| {
         let found = entries.find_mut(hash, is(key));
         sweep_is_due = found.is_some() && sweep.is_due();
         found

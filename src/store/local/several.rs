@@ -110,16 +110,22 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
         let Some(key) = &self.key else { return };
-        self.overridden = table.overridden(key, now);
-        if self.overridden.is_some() {
-            return;
-        }
         let hash = table.shards.hash(key);
-        let place = entry(table.shards.lock(hash), (hash, key));
-        self.place = Some(place.unwrap_or_else(|shard| {
-            let own = || self.key.take().expect("it is asked for once");
-            table.place_of_unknown((shard, hash, now()), limit, own, (Some(cost), now), drops)
-        }));
+        let place = match entry(table.shards.lock(hash), (hash, key)) {
+            Ok(entry) => Ok(entry),
+            Err(mut shard) => match shard.overridden((hash, key), now) {
+                Some(told) => Err(told),
+                None => {
+                    let own = || self.key.take().expect("it is asked for once");
+                    let unknown = (shard, hash, now());
+                    table.place_of_unknown(unknown, limit, own, (Some(cost), now), drops)
+                }
+            },
+        };
+        match place {
+            Ok(place) => self.place = Some(place),
+            Err(told) => self.overridden = Some(told),
+        }
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::{key::Key, store::AsKey};
 
-use super::entries::Entries;
+use super::{entries::Entries, overrides::Overrides};
 
 /// A full shard has about so many keys: few enough that growing it is short, and nearly as many as
 /// fit before it grows. With a quarter of this number, four times as many shards fill more cache
@@ -27,8 +27,10 @@ const MAX_SHARDS: usize = 4_096;
 pub(super) struct Shards<K, S> {
     hasher: RandomState,
     shards: Box<[LockedShard<K, S>]>,
-    max_keys: usize,
+    pub(super) max_keys: usize,
     keys: AtomicUsize,
+    /// How many keys are overridden, or were a while ago.
+    pub(super) overridden: AtomicUsize,
     /// The shard whose turn it is to be swept.
     next_shard: AtomicUsize,
 }
@@ -41,6 +43,8 @@ struct LockedShard<K, S>(Mutex<Shard<K, S>>);
 pub(super) struct Shard<K, S> {
     pub(super) entries: Entries<K, S>,
     pub(super) sweep: Sweep,
+    /// None, as long as no key of the shard was overridden.
+    pub(super) overrides: Option<Box<Overrides<K>>>,
 }
 
 /// How many calls for known keys go by between two sweeps. With sweeps four times as often, of a
@@ -104,6 +108,7 @@ impl<K, S> Shards<K, S> {
         let shard = || Shard {
             entries: Entries::new(),
             sweep: Sweep::new(),
+            overrides: None,
         };
         Self {
             hasher: seeded_at_random(),
@@ -112,6 +117,7 @@ impl<K, S> Shards<K, S> {
                 .collect(),
             max_keys,
             keys: AtomicUsize::new(0),
+            overridden: AtomicUsize::new(0),
             next_shard: AtomicUsize::new(0),
         }
     }

@@ -84,7 +84,7 @@ impl<K: Key, S> Shards<K, S> {
     /// counted.
     #[cold]
     fn evict_idle<A: KeyLimit<State = S>>(
-        Shard { entries, sweep }: &mut Shard<K, S>,
+        Shard { entries, sweep, .. }: &mut Shard<K, S>,
         (algorithm, now): (&A, Timestamp),
         slots: usize,
         drops: &mut DeferredDrops<K, S>,
@@ -113,7 +113,7 @@ impl<K: Key, S> Shards<K, S> {
 
     /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that
     /// have left are no longer counted by then.
-    fn shrink_if_swept(&self, Shard { entries, sweep }: &mut Shard<K, S>) {
+    fn shrink_if_swept(&self, Shard { entries, sweep, .. }: &mut Shard<K, S>) {
         if sweep.next_slot == 0 && !is_dropping() {
             entries.shrink_if_sparse(|key| self.hash(key));
         }

@@ -14,7 +14,6 @@ use crate::{
 use super::{
     deferred_drop::DeferredDrops,
     overflow::{Now, Overflow},
-    overrides::Overrides,
     place::{LockedState, entry, is},
     shards::{Shard, Shards},
 };
@@ -22,7 +21,6 @@ use super::{
 pub(super) struct Table<K, S> {
     pub(super) shards: Shards<K, S>,
     pub(super) overflow: Overflow<S>,
-    overrides: Overrides<K>,
 }
 
 /// The shard in which a key has no entry, the key's hash, and when that was seen.
@@ -33,7 +31,6 @@ impl<K, S> Table<K, S> {
         Self {
             shards: Shards::new(max_keys),
             overflow: Overflow::new(),
-            overrides: Overrides::new(),
         }
     }
 }
@@ -110,16 +107,23 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let mut drops = DeferredDrops::new();
         let charge = (Some(ask.charge()), now);
-        if let Some(told) = self.overridden(key, now) {
-            let (admitted, snapshot) = told.decide(limit, ask.cost(), now());
-            *verdict = Some(Verdict { admitted, snapshot });
-            return;
-        }
-        let mut place = match unknown {
-            Some(unknown) => {
-                self.place_of_unknown(unknown, limit, || key.to_owned(), charge, &mut drops)
-            }
+        let place = match unknown {
+            Some((mut shard, hash, at)) => match shard.overridden((hash, key), now) {
+                Some(told) => Err(told),
+                None => {
+                    let (unknown, own) = ((shard, hash, at), || key.to_owned());
+                    self.place_of_unknown(unknown, limit, own, charge, &mut drops)
+                }
+            },
             None => self.place_of(limit, key, charge, &mut drops),
+        };
+        let mut place = match place {
+            Ok(place) => place,
+            Err(told) => {
+                let (admitted, snapshot) = told.decide(limit, ask.cost(), now());
+                *verdict = Some(Verdict { admitted, snapshot });
+                return;
+            }
         };
         let decided = ask.decide(limit, place.state(), now());
         let is_charged = decided.admitted && ask.charge() > 0;
@@ -174,14 +178,7 @@ impl<K: Key, S> Table<K, S> {
             Change::Reset => self.reset(limit, key, drops),
             Change::Override(told) if told.until <= now() => self.reset(limit, key, drops),
             Change::Override(told) => {
-                let own = (self.shards.hash(key), key.to_owned());
-                let mut shard = self.shards.lock(own.0);
-                if let Some((key, state)) = shard.entries.remove(own.0, is(key)) {
-                    drops.keep(Some(key), Some(state));
-                    self.shards.uncount(1);
-                }
-                let hash_of = |key: &K| self.shards.hash(key);
-                self.overrides.set(own, told, hash_of, (now, drops));
+                (self.shards).set_override(key.to_owned(), (told, now()), drops);
             }
         }
     }
@@ -195,10 +192,9 @@ impl<K: Key, S> Table<K, S> {
         (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
         change: impl FnOnce(&mut S, bool),
     ) {
-        if self.overridden(key, now).is_some() {
+        let Ok(mut place) = self.place_of(limit, key, (None, now), drops) else {
             return;
-        }
-        let mut place = self.place_of(limit, key, (None, now), drops);
+        };
         let is_shared = place.is_shared();
         change(place.state(), is_shared);
         if place.leave(&self.overflow, true, drops) {
@@ -242,7 +238,7 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let hash = self.shards.hash(key);
         let mut shard = self.shards.lock(hash);
-        self.overrides.remove((hash, key), drops);
+        self.shards.end_override(&mut shard, (hash, key), drops);
         if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
                 drops.keep(None, Some(replace(state, fresh_state(limit))));
@@ -255,38 +251,37 @@ impl<K: Key, S> Table<K, S> {
 }
 
 impl<K: Key, S> Table<K, S> {
-    /// What decides about a key instead of its limit.
-    pub(super) fn overridden<Q: AsKey<K> + ?Sized>(
-        &self,
-        key: &Q,
-        now: Now<'_>,
-    ) -> Option<Override> {
-        if self.overrides.are_none() {
-            return None;
-        }
-        self.overrides.of((self.shards.hash(key), key), now)
-    }
-
     /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be
     /// called.
     ///
     /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
     /// entry. Without one the state is changed, whatever it is.
+    ///
+    /// # Errors
+    ///
+    /// What decides about the key instead of the limit: it has no state.
     fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         limit: &A,
         key: &Q,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
-    ) -> LockedState<'a, K, S> {
+    ) -> Result<LockedState<'a, K, S>, Override> {
         let hash = self.shards.hash(key);
-        entry(self.shards.lock(hash), (hash, key)).unwrap_or_else(|shard| {
-            let own = || key.to_owned();
-            self.place_of_unknown((shard, hash, now()), limit, own, (cost, now), drops)
-        })
+        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
+            Ok(entry) => return Ok(entry),
+            Err(shard) => shard,
+        };
+        match shard.overridden((hash, key), now) {
+            Some(told) => Err(told),
+            None => {
+                let (unknown, own) = ((shard, hash, now()), || key.to_owned());
+                self.place_of_unknown(unknown, limit, own, (cost, now), drops)
+            }
+        }
     }
 
-    /// That of a key without an entry, which may get one: then `own` is called.
+    /// That of a key without an entry, and not overridden, which may get one: then `own` is called.
     pub(super) fn place_of_unknown<'a, A: KeyLimit<State = S>>(
         &'a self,
         (mut shard, hash, at): Unknown<'a, K, S>,
@@ -294,23 +289,23 @@ impl<K: Key, S> Table<K, S> {
         own: impl FnOnce() -> K,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
-    ) -> LockedState<'a, K, S> {
+    ) -> Result<LockedState<'a, K, S>, Override> {
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
-                return LockedState::Shared { bucket, shard };
+                return Ok(LockedState::Shared { bucket, shard });
             }
             let state = fresh_state(limit);
             if cost == 0 || !limit.judge(&state, cost, at) {
-                return LockedState::Fresh { shard, state };
+                return Ok(LockedState::Fresh { shard, state });
             }
             drops.keep(None, Some(state));
         }
         let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
-            return LockedState::Shared {
+            return Ok(LockedState::Shared {
                 bucket: self.overflow.lock_to_decide(|| fresh_state(limit)),
                 shard,
-            };
+            });
         };
         // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
         // this store.
@@ -321,26 +316,24 @@ impl<K: Key, S> Table<K, S> {
             // Another call has given it one meanwhile.
             Ok(entry) => {
                 drops.keep(Some(own), None);
-                return entry;
+                return Ok(entry);
             }
         };
-        if self.overridden(&own, now).is_some() {
-            // It was said meanwhile. This call comes before, and what it charges is forgotten.
+        if let Some(told) = shard.overridden((hash, &own), now) {
             drops.keep(Some(own), None);
-            let state = fresh_state(limit);
-            return LockedState::Fresh { shard, state };
+            return Err(told);
         }
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));
         let owed = self.overflow.initial_state(limit, now, drops);
         let state = owed.unwrap_or_else(|| fresh_state(limit));
-        LockedState::New {
+        Ok(LockedState::New {
             shard,
             reservation,
             hash,
             key: own,
             state,
-        }
+        })
     }
 }
 

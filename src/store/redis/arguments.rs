@@ -102,8 +102,8 @@ impl Shared {
     }
 }
 
-/// How long what overrides a limit is kept at least where a caller's clock says when it is over.
-const MIN_OVERRIDE_MS: u64 = 60_000;
+/// How much longer what overrides a limit is kept where callers' clocks say when it is over.
+const MARGIN_MS: u64 = 60_000;
 
 impl Shared {
     /// The arguments of `SET` for what decides instead of a limit. Redis forgets it by itself.
@@ -112,8 +112,8 @@ impl Shared {
         let (option, millis) = match &self.clock {
             None => ("PXAT", until.as_micros().div_ceil(1_000).max(1)),
             Some(now) => {
-                let left = until.since(now()).as_millis() as u64;
-                ("PX", left.max(MIN_OVERRIDE_MS))
+                let left = until.as_micros().saturating_sub(now().as_micros());
+                ("PX", left.div_ceil(1_000) + MARGIN_MS)
             }
         };
         vec![

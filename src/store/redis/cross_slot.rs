@@ -1,6 +1,6 @@
 //! A decision about keys in several slots of a cluster: one script for each.
 
-use std::{sync::Arc, time::Instant};
+use std::{slice, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 
@@ -39,12 +39,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self: &Arc<Self>,
         op: Op,
         cost: u32,
+        deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
-        if op == Op::Look {
-            return self.ask_each((op, Units::Cost(cost))).await;
-        }
-        let deadline = Instant::now() + self.shared.deadline();
-        let deciding = self.decide_in_rounds(cost, deadline);
+        let deciding = async {
+            match op {
+                Op::Look => self.ask_each((op, Units::Cost(cost))).await,
+                _ => self.decide_in_rounds(cost, deadline).await,
+            }
+        };
         let decided = self.shared.until(deadline, deciding).await;
         decided.map_err(|error| self.misconfiguration(&error).unwrap_or(error))
     }
@@ -82,7 +84,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         cost: u32,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
-        let is_charged = |answer: &Result<Bytes, _>| answer.as_ref().is_ok_and(reply::is_charged);
+        let admits = |at: usize, answer: &Result<Bytes, _>| {
+            let script = [&self.all[at].scripts.script];
+            let read = |answer| Replies::read(&script, slice::from_ref(answer), cost);
+            (answer.as_ref().ok().and_then(read)).is_some_and(|replies| replies.admitted)
+        };
         let mut charged: Vec<_> = self.all.iter().map(|_| None).collect();
         let mut failed = None;
         for round in 0..ROUNDS {
@@ -97,20 +103,20 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 break;
             }
             let answers = self.ask(in_round, (Op::Decide, Units::Cost(cost))).await;
-            let are_charged = answers.iter().all(|(_, answer)| is_charged(answer));
+            let all_admit = answers.iter().all(|(at, answer)| admits(*at, answer));
             for (at, answer) in answers {
                 charged[at] = Some(answer);
             }
-            if !are_charged {
+            if !all_admit {
                 break;
             }
         }
-        let all_are_charged =
-            (charged.iter()).all(|answer| answer.as_ref().is_some_and(is_charged));
+        let all_admit = (charged.iter().enumerate())
+            .all(|(at, answer)| answer.as_ref().is_some_and(|answer| admits(at, answer)));
         let mut answers = peeked;
         for (at, answer) in charged.into_iter().enumerate() {
             match answer {
-                Some(Ok(charge)) if !all_are_charged && reply::is_charged(&charge) => {
+                Some(Ok(charge)) if !all_admit && reply::is_charged(&charge) => {
                     self.take_back(at, charge, (&answers, cost)).await;
                 }
                 Some(Ok(reply)) => answers[at] = reply,

@@ -297,6 +297,13 @@ impl Call {
             return;
         };
         let subject = &self.subject;
+        if let Some((told, _)) = overridden(reply)
+            && (told.lets_through || subject.queries.len() > 1)
+        {
+            // It is no refusal, or says too little of several limits.
+            self.shared.forget(subject);
+            return;
+        }
         let refusal = match is_charged(reply) {
             false => Some((cost, reply.clone())),
             true if self.shared.forget(subject) && subject.says_all() => {

@@ -1,6 +1,9 @@
 //! What is asked of Redis about one request: by each of its limits, about a key.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 
@@ -69,16 +72,32 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             Ask::Look(_) => {}
         }
-        let places = (verdict.as_ref().ok().filter(|it| it.admitted))
-            .map_or_else(Vec::new, |it| query.limit.admissions(&it.snapshot));
-        for (at, one) in query.all.iter().enumerate() {
-            let has_a_place =
-                (places.get(at)).is_some_and(|own| has_a_place(&one.scripts.script, own));
-            let begun = verdict.as_ref().map(|_| has_a_place);
-            shared.has_begun((&one.keys[0], one.place), begun.ok());
+        if query.all.iter().any(|one| one.place.process != 0.0) {
+            query.have_begun(&verdict);
         }
         shared.health.record(&verdict, query.states());
         verdict
+    }
+
+    /// Says of each place in flight whether it was taken.
+    fn have_begun(&self, decided: &Decided<L>) {
+        let admitted = decided.as_ref().ok().filter(|verdict| verdict.admitted);
+        let places = admitted.map(|verdict| self.limit.admissions(&verdict.snapshot));
+        for (
+            at,
+            KeyQuery {
+                scripts,
+                keys,
+                place,
+                ..
+            },
+        ) in self.all.iter().enumerate()
+        {
+            let admission = places.as_ref().and_then(|places| places.get(at));
+            let is_taken = admission.is_some_and(|own| has_a_place(&scripts.script, own));
+            let is_taken = decided.is_ok().then_some(is_taken);
+            self.shared.has_begun((&keys[0], *place), is_taken);
+        }
     }
 
     /// What a decision shares with others; none, if it has to be asked by itself.
@@ -130,27 +149,30 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if self.all.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = if let Some(subject) = self.subject(ask) {
-            Some(self.shared.decide(&subject, ask.cost()).await?)
-        } else if let Some(script) = self.script_of_all() {
-            let arguments = self
-                .shared
-                .arguments(&*self.all, (op, Units::Cost(ask.cost())));
-            let keys = self.all.iter().flat_map(|query| &query.keys);
-            let keys = keys.cloned().collect();
-            let wait = self.shared.request_waits();
-            let answer = self.shared.run(Some(&script), keys, vec![arguments], wait);
-            Some(answer.await?)
-        } else {
-            None
-        };
-        match answer {
-            // One of several is overridden: then each is asked by itself.
+        let deadline = Instant::now() + self.shared.deadline();
+        match self.joint_answer(op, ask).await? {
+            // One of several limits is overridden: then each is asked by itself.
             Some(answer) if self.all.len() == 1 || overridden(&answer).is_none() => {
                 Ok(vec![answer])
             }
-            _ => self.decide_across_slots(op, ask.cost()).await,
+            _ => self.decide_across_slots(op, ask.cost(), deadline).await,
         }
+    }
+
+    /// The reply about all of them together; none, if there is no script for that.
+    async fn joint_answer(&self, op: Op, ask: Ask) -> Result<Option<Bytes>, StoreError> {
+        if let Some(subject) = self.subject(ask) {
+            return self.shared.decide(&subject, ask.cost()).await.map(Some);
+        }
+        let Some(script) = self.script_of_all() else {
+            return Ok(None);
+        };
+        let cost = Units::Cost(ask.cost());
+        let arguments = vec![self.shared.arguments(&*self.all, (op, cost))];
+        let keys = self.all.iter().flat_map(|query| &query.keys);
+        let (keys, wait) = (keys.cloned().collect(), self.shared.request_waits());
+        let answer = self.shared.run(Some(&script), keys, arguments, wait);
+        answer.await.map(Some)
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
@@ -221,20 +243,20 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Box::pin(async move {
             let shared = &self.shared;
             let set = told.map(|told| shared.override_arguments(told));
+            let write = async |keys: Vec<Bytes>, arguments| {
+                let written = shared.run(None, keys, arguments, shared.request_waits());
+                let written = written.await;
+                shared.health.record(&written, []);
+                written
+            };
             for KeyQuery { mut keys, .. } in Arc::unwrap_or_clone(self.all) {
                 let _changing = shared.changing(&keys[0]);
-                let mut commands = Vec::new();
                 if let Some(set) = &set {
-                    commands.push((vec![keys.remove(0)], set.clone()));
+                    // The lists afterwards: nobody writes them while it is in force.
+                    write(vec![keys.remove(0)], set.clone()).await?;
                 }
-                // The lists last: nobody writes them any more.
-                commands.push((keys, Vec::new()));
-                commands.retain(|(keys, _)| !keys.is_empty());
-                for (keys, arguments) in commands {
-                    let written = shared.run(None, keys, arguments, shared.request_waits());
-                    let written = written.await;
-                    shared.health.record(&written, []);
-                    written?;
+                if !keys.is_empty() {
+                    write(keys, Vec::new()).await?;
                 }
             }
             Ok(())

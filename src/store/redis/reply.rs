@@ -9,9 +9,9 @@ use crate::{
 
 use super::arguments::units_of;
 
-/// Whether a decision has charged its cost, or would have if the key were not let through.
+/// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS, LETS_THROUGH];
+    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS];
     answer.first().is_some_and(|kind| kinds.contains(kind))
 }
 
@@ -70,8 +70,6 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
         refused.extend_from_slice(charge.get(1..1 + BYTES)?);
         refused.extend_from_slice(&(charge.len() as u64).to_le_bytes()[..BYTES]);
         refused.extend_from_slice(charge);
-    } else if overridden(charge).is_some() {
-        return None;
     } else {
         refused.extend_from_slice(charge.get(1 + BYTES..)?);
     }

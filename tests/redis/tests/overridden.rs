@@ -105,6 +105,34 @@ async fn of_several_limits_each_is_overridden_for_its_own_key() {
 }
 
 #[tokio::test]
+async fn a_limit_in_shadow_that_refuses_lets_no_enforced_limit_go_uncharged() {
+    let server = Server::start().await;
+    let later = SystemClock::new().now().saturating_add(HOUR);
+    for in_redis in [false, true] {
+        let store = match in_redis {
+            false => EitherStore::Left(LocalStore::new()),
+            true => EitherStore::Right(store(server.client().await)),
+        };
+        let limits = EachOf((
+            FixedWindow::new(Quota::per_day(2)).named("enforced"),
+            SlidingLog::new(Quota::per_day(9))
+                .named("rehearsed")
+                .shadow(),
+        ));
+        let limiter = RateLimiter::new(limits, store);
+        let rehearsed = EachOf((None, Some("bob".to_owned())));
+        limiter.refuse_until(&rehearsed, later).await.unwrap();
+        let both = EachOf((Some(7_u32), Some("bob".to_owned())));
+        for remaining in [1, 0] {
+            let admitted = limiter.check(&both).await.unwrap();
+            let told = (admitted.is_admitted(), admitted.remaining());
+            assert_eq!(told, (true, remaining), "{in_redis}");
+        }
+        assert!(!limiter.check(&both).await.unwrap().is_admitted());
+    }
+}
+
+#[tokio::test]
 async fn a_request_in_flight_that_was_let_through_has_no_place_to_give_back() {
     let server = Server::start().await;
     let later = SystemClock::new().now().saturating_add(HOUR);
