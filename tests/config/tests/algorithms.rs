@@ -19,14 +19,10 @@ fn reads<R: DeserializeOwned + Debug>(json: &str, built: R) {
 
 #[test]
 fn the_limits_of_several_keys_are_a_list() {
-    let limits: EachOf<(TokenBucket, FixedWindow)> = serde_json::from_str(
-        r#"[{"quota":"20/s","name":"per-address"},{"quota":"9/day","name":"per-account"}]"#,
-    )
-    .unwrap();
-    let built = EachOf((
-        TokenBucket::new(SECOND).named("per-address"),
-        FixedWindow::new(Quota::per_day(9)).named("per-account"),
-    ));
+    let json = r#"[{"quota":"20/s","name":"a"},{"quota":"9/day","name":"b"}]"#;
+    let limits: EachOf<(TokenBucket, FixedWindow)> = serde_json::from_str(json).unwrap();
+    let window = FixedWindow::new(Quota::per_day(9)).named("b");
+    let built = EachOf((TokenBucket::new(SECOND).named("a"), window));
     assert_eq!(format!("{limits:?}"), format!("{built:?}"));
 }
 
@@ -100,27 +96,16 @@ fn a_tuple_is_a_list() {
     assert_eq!(read.policy_id(), built.policy_id());
 
     let swapped = serde_json::from_str::<(TokenBucket, MinInterval)>(json).unwrap_err();
-    let told = swapped.to_string();
-    assert!(
-        told.starts_with(r#"`algorithm` is "min-interval" where only "token-bucket" is allowed"#),
-        "{told}"
-    );
+    let told = r#"`algorithm` is "min-interval" where only "token-bucket" is allowed"#;
+    assert!(swapped.to_string().starts_with(told), "{swapped}");
     let short = serde_json::from_str::<(MinInterval, TokenBucket, TokenBucket)>(json).unwrap_err();
     assert!(short.to_string().starts_with("invalid length 2"), "{short}");
 }
 
 #[test]
 fn a_quota_is_written_as_the_text_that_it_is_read_from() {
-    for text in [
-        "20/s",
-        "100/min",
-        "1000/h",
-        "5000/day",
-        "3/10s",
-        "1/100ms",
-        "0/7us",
-        "18446744073709551615/2day",
-    ] {
+    let texts = "20/s 100/min 1000/h 5000/day 3/10s 1/100ms 0/7us 18446744073709551615/2day";
+    for text in texts.split(' ') {
         let json = format!("{text:?}");
         let quota: Quota = serde_json::from_str(&json).unwrap();
         assert_eq!(quota, text.parse().unwrap());

@@ -1,7 +1,7 @@
 //! Files of rules with mistakes: the error names the line, or the rule and the field. And hostile
 //! requests.
 
-use std::{fmt::Write, time::Instant};
+use std::time::Instant;
 
 use tollgate::rules::Rules;
 
@@ -31,6 +31,11 @@ pub(crate) fn mistake(toml: &str) -> String {
 
 pub(crate) const LIMIT: &str = "limit = { algorithm = 'sliding-log', quota = '1/s' }\n";
 
+/// A rule of this name, which is for these routes.
+fn rule(name: &str, routes: &str) -> String {
+    format!("[[rules]]\nname = '{name}'\nroutes = {routes}\nkey = 'address'\n{LIMIT}")
+}
+
 /// A rule in which nothing is wrong.
 pub(crate) const GOOD: &str = "[[rules]]\nname = 'good'\nroutes = '/good'\nkey = 'address'\n\
     limit = { algorithm = 'sliding-log', quota = '1/s' }\n";
@@ -53,11 +58,7 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
         format!("[[rules]]\nname = '{name}'\n{routes}\nkey = {key}\n{LIMIT}")
     };
     let two = |first: &str, key: &str, second: &str| {
-        [
-            rule("first", first, key),
-            rule("second", second, "'address'"),
-        ]
-        .concat()
+        rule("first", first, key) + &rule("second", second, "'address'")
     };
     for (first, second) in [
         ("", "'GET /x'"),
@@ -101,16 +102,8 @@ fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
     // The rules have these routes in turn.
     let rules = |count: usize, routes: &[&str]| {
         let routes = routes.iter().cycle().take(count).enumerate();
-        routes.fold(
-            "match = 'all'\n".to_owned(),
-            |mut file, (number, routes)| {
-                let _ = write!(
-                    file,
-                    "[[rules]]\nname = 'r{number}'\nroutes = {routes}\nkey = 'address'\n{LIMIT}"
-                );
-                file
-            },
-        )
+        let rules = routes.map(|(number, routes)| rule(&format!("r{number}"), routes));
+        format!("match = 'all'\n{}", rules.collect::<String>())
     };
     for routes in [
         &["'/x'"] as &[_],
@@ -122,11 +115,8 @@ fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
         &["'/x{y}'", "'/xy{z}'", "'/{*x}'"],
     ] {
         read(&rules(16, routes)).unwrap();
-        let told = mistake(&rules(17, routes));
-        assert_eq!(
-            told,
-            "up to 17 limits would apply to one request, more than 16"
-        );
+        let told = "up to 17 limits would apply to one request, more than 16";
+        assert_eq!(mistake(&rules(17, routes)), told);
     }
     // No request has two methods, or two paths.
     for routes in [
@@ -160,43 +150,31 @@ rules:
       - { name: day, algorithm: fixed-window, quota: 100000/day }
 ";
     let rules = Rules::new().extension("user", |user: &User| user.0);
-    rules
-        .replace(serde_norway::Deserializer::from_str(yaml))
-        .unwrap();
-    assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
+    let read = |yaml: &str| rules.replace(serde_norway::Deserializer::from_str(yaml));
+    read(yaml).unwrap();
     let wrong = yaml.replace("100/s", "100/year");
     for (wrong, message) in [
         (&wrong, "`quota`: \"100/year\" is not a quota"),
         (&wrong, "line 13"),
         (&format!("{yaml}matches: all\n"), "unknown field `matches`"),
     ] {
-        let error = rules.replace(serde_norway::Deserializer::from_str(wrong));
-        let told = error.unwrap_err().to_string();
+        let told = read(wrong).unwrap_err().to_string();
         assert!(told.contains(message), "{told}");
+        assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
     }
-    assert_eq!(format!("{rules:?}"), r#"Rules(["search", "burst", "day"])"#);
 
     let limit = r#"{"algorithm":"gcra","quota":"1/s"}"#;
     let plans = format!(r#"{{"by":{{"header":"plan"}},"limits":{{"a":{limit},"a":{limit}}}}}"#);
-    for (rule, message) in [
-        (
-            r#""name":"a","name":"b""#.to_owned(),
-            "duplicate field `name`",
-        ),
-        (
-            r#""name":"a","key":"everyone","limit":{"quota":"1/s","quota":"9/s"}"#.to_owned(),
-            "duplicate field `quota`",
-        ),
-        (
-            format!(r#""name":"a","key":"everyone","limit":{limit},"plans":{plans}"#),
-            "duplicate field `a`",
-        ),
+    for (rule, field) in [
+        (r#""name":"b""#, "name"),
+        (r#""limit":{"quota":"1/s","quota":"9/s"}"#, "quota"),
+        (&format!(r#""limit":{limit},"plans":{plans}"#), "a"),
     ] {
-        let json = format!(r#"{{"rules":[{{{rule}}}]}}"#);
-        let error = rules
-            .replace(&mut serde_json::Deserializer::from_str(&json))
-            .unwrap_err();
-        assert!(error.to_string().starts_with(message), "{error}");
+        let json = format!(r#"{{"rules":[{{"name":"a","key":"everyone",{rule}}}]}}"#);
+        let error = rules.replace(&mut serde_json::Deserializer::from_str(&json));
+        let told = error.unwrap_err().to_string();
+        let message = format!("duplicate field `{field}`");
+        assert!(told.starts_with(&message), "{told}");
     }
 }
 
@@ -213,16 +191,11 @@ async fn statuses(rules: Rules, paths: &[&str]) -> Vec<u16> {
 
 #[tokio::test]
 async fn ten_thousand_rules_are_read_and_found() {
-    let mut file = String::new();
-    for number in 0..5_000 {
-        for route in [format!("/r{number}"), format!("/r{number}/{{id}}")] {
-            let _ = write!(
-                file,
-                "[[rules]]\nname = '{}'\nroutes = '{route}'\nkey = 'address'\n{LIMIT}",
-                route.replace(['/', '{', '}'], ".")
-            );
-        }
-    }
+    let two = |number: u32| {
+        let of_both = |begin: &str, end: &str| rule(&format!("{begin}{number}"), end);
+        of_both("a", &format!("'/r{number}'")) + &of_both("b", &format!("'/r{number}/{{id}}'"))
+    };
+    let file: String = (0..5_000).map(two).collect();
     let begun = Instant::now();
     let rules = read(&file).unwrap();
     // A quadratic reader would take minutes.
