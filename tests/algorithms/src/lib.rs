@@ -14,7 +14,7 @@ mod per_request;
 use model::{Admitted, take_newest, take_oldest, units_of};
 use per_request::per_request;
 
-pub use model::{Bound, Counts, Model};
+pub use model::{Bound, Counts, Fork, Model};
 
 /// Calls the macro `$then` with all algorithms, each as `"name", how it is made, its slow model;`.
 ///
@@ -289,9 +289,7 @@ impl Numbers<'_> {
     }
 
     fn of_a_bucket(&self) -> Printed {
-        let Self {
-            n, period, burst, ..
-        } = *self;
+        let (n, period, burst) = (self.n, self.period, self.burst);
         self.if_ticks_are_fine(match self.has("wait-at-most") {
             true => {
                 let most = formulas::wait_at_most(n, period, 1, burst, self.cost);
@@ -306,126 +304,117 @@ impl Numbers<'_> {
     }
 
     fn why_a_bucket_refuses(&self) -> &'static str {
-        match self.has("wait-at-most") {
-            true => {
-                "It would have to wait for longer than {wait-at-most}, as it leaves at {quota}."
-            }
-            false => "What is missing comes back at {quota}, evenly.",
+        if self.has("wait-at-most") {
+            return "It would have to wait for longer than {wait-at-most}, as it leaves at {quota}.";
         }
+        "What is missing comes back at {quota}, evenly."
     }
 }
 
+const fn shown(
+    name: &'static str,
+    bound: fn(&Numbers<'_>) -> Printed,
+    refusal: fn(&Numbers<'_>) -> &'static str,
+    rows: &'static [Row],
+) -> Shown {
+    Shown {
+        name,
+        bound,
+        refusal,
+        rows,
+    }
+}
+
+const fn bucket(name: &'static str, rows: &'static [Row]) -> Shown {
+    shown(
+        name,
+        |it| it.of_a_bucket(),
+        |it| it.why_a_bucket_refuses(),
+        rows,
+    )
+}
+
 /// All that files can name.
+#[rustfmt::skip]
 pub const SHOWN: &[Shown] = &[
-    Shown {
-        name: "token-bucket",
-        bound: |it| it.of_a_bucket(),
-        refusal: |it| it.why_a_bucket_refuses(),
-        rows: &[
-            row("token/leaky bucket, GCRA", "{}", Some("token_bucket")),
-            row("… with a burst of 4", r#"{"burst": 4}"#, None),
-            row(
-                "burst of 4, then waits",
-                r#"{"burst": 4, "wait-at-most": "500ms"}"#,
-                Some("wait_at_most"),
-            ),
-        ],
-    },
-    Shown {
-        name: "gcra",
-        bound: |it| it.of_a_bucket(),
-        refusal: |it| it.why_a_bucket_refuses(),
-        rows: &[],
-    },
-    Shown {
-        name: "leaky-bucket",
-        bound: |it| it.of_a_bucket(),
-        refusal: |it| it.why_a_bucket_refuses(),
-        rows: &[],
-    },
-    Shown {
-        name: "fixed-window",
-        bound: |it| match it.has("from-first-request") {
-            true => {
-                let most = formulas::window_from_first_request(it.n, it.period);
-                it.units(most, "2n − 1")
-            }
+    bucket("token-bucket", &[
+        row("token/leaky bucket, GCRA", "{}", Some("token_bucket")),
+        row("… with a burst of 4", r#"{"burst": 4}"#, None),
+        row("burst of 4, then waits", r#"{"burst": 4, "wait-at-most": "500ms"}"#, Some("wait_at_most")),
+    ]),
+    bucket("gcra", &[]),
+    bucket("leaky-bucket", &[]),
+    shown(
+        "fixed-window",
+        |it| match it.has("from-first-request") {
+            true => it.units(formulas::window_from_first_request(it.n, it.period), "2n − 1"),
             false => it.units(formulas::fixed_window(it.n, it.period), "2n"),
         },
-        refusal: |_| "The window has taken all of its quota; the next one is empty.",
-        rows: &[
+        |_| "The window has taken all of its quota; the next one is empty.",
+        &[
             row("fixed window", "{}", Some("fixed_window")),
-            row(
-                "… from first request",
-                r#"{"from-first-request": true}"#,
-                None,
-            ),
+            row("… from first request", r#"{"from-first-request": true}"#, None),
         ],
-    },
-    Shown {
-        name: "sliding-log",
-        bound: |it| it.units(formulas::sliding_log(it.n), "n"),
-        refusal: |_| "What was admitted in the last {period} leaves no room until the oldest is as old.",
-        rows: &[row("sliding log", "{}", Some("sliding_log"))],
-    },
-    Shown {
-        name: "sliding-buckets",
-        bound: |it| match it.has("strict") {
+    ),
+    shown(
+        "sliding-log",
+        |it| it.units(formulas::sliding_log(it.n), "n"),
+        |_| "What was admitted in the last {period} leaves no room until the oldest is as old.",
+        &[row("sliding log", "{}", Some("sliding_log"))],
+    ),
+    shown(
+        "sliding-buckets",
+        |it| match it.has("strict") {
             true => it.units(formulas::sliding_log(it.n), "n"),
             false => {
                 let precision = (it.field)("precision").unwrap_or(1);
                 it.units(formulas::sliding_buckets(it.n, precision), "2n")
             }
         },
-        refusal: |_| "The sub-counters of the last period leave no room until the oldest is dropped.",
-        rows: &[
+        |_| "The sub-counters of the last period leave no room until the oldest is dropped.",
+        &[
             row("sliding buckets", "{}", Some("sliding_buckets")),
             row("… strict", r#"{"strict": true}"#, None),
         ],
-    },
-    Shown {
-        name: "sliding-window",
-        bound: |it| {
-            let most = formulas::sliding_window(it.n, it.period);
-            it.units(most, "n + ⌊n(P−2)/P⌋")
-        },
-        refusal: |_| "This window's count and the part of the previous one that still counts leave no room.",
-        rows: &[row("sliding window", "{}", Some("sliding_window"))],
-    },
-    Shown {
-        name: "leaky-bucket-queue",
-        bound: |it| {
+    ),
+    shown(
+        "sliding-window",
+        |it| it.units(formulas::sliding_window(it.n, it.period), "n + ⌊n(P−2)/P⌋"),
+        |_| "This window's count and the part of the previous one that still counts leave no room.",
+        &[row("sliding window", "{}", Some("sliding_window"))],
+    ),
+    shown(
+        "leaky-bucket-queue",
+        |it| {
             let most = formulas::queue(it.n, it.period, 1, it.cost);
             it.if_ticks_are_fine(it.in_a_period(most, Counts::Releases, "n + c − 1, as released"))
         },
-        refusal: |_| "The queue is full; it moves on at {quota}.",
-        rows: &[row("queue", "{}", Some("leaky_bucket_queue"))],
-    },
-    Shown {
-        name: "min-interval",
-        bound: |it| {
-            let interval = (it.field)("interval").unwrap_or(1);
+        |_| "The queue is full; it moves on at {quota}.",
+        &[row("queue", "{}", Some("leaky_bucket_queue"))],
+    ),
+    shown(
+        "min-interval",
+        |it| {
+            let span = (it.field)("interval").unwrap_or(1);
             Printed {
-                most: Some(formulas::min_interval(interval, interval)),
-                span: interval,
-                counts: Some(Counts::Requests),
-                formula: "⌈P/d⌉ requests, and P is d here",
+                span,
+                ..it.in_a_period(1, Counts::Requests, "⌈P/d⌉ requests, and P is d here")
             }
         },
-        refusal: |_| "The last one was admitted less than {interval} ago.",
-        rows: &[row("min interval, 100 ms", "{}", Some("min_interval"))],
-    },
-    Shown {
-        name: "in-flight",
-        bound: |it| Printed {
+        |_| "The last one was admitted less than {interval} ago.",
+        &[row("min interval, 100 ms", "{}", Some("min_interval"))],
+    ),
+    shown(
+        "in-flight",
+        |it| Printed {
             most: (it.field)("requests"),
             span: 0,
             counts: None,
             formula: "n at any instant",
         },
-        refusal: |_| "All places are taken by requests that still run.",
-        rows: &[row("4 in flight, 300 ms each", "{}", Some("in_flight"))],
-    },
+        |_| "All places are taken by requests that still run.",
+        &[row("4 in flight, 300 ms each", "{}", Some("in_flight"))],
+    ),
 ];
 
 // The fixed window.
@@ -482,10 +471,6 @@ impl FixedWindow {
 }
 
 impl Model for FixedWindow {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, at: i128) {
         self.admitted.clear();
         self.start = self.start_at(at);
@@ -574,10 +559,6 @@ impl SlidingWindow {
 }
 
 impl Model for SlidingWindow {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, at: i128) {
         self.admitted.clear();
         self.stamp = at;
@@ -684,10 +665,6 @@ impl Log {
 }
 
 impl Model for Log {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, at: i128) {
         self.admitted.clear();
         self.stamp = self.slot(at);
@@ -824,10 +801,6 @@ impl DebtBucket {
 }
 
 impl Model for DebtBucket {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, at: i128) {
         self.debt = 0;
         self.stamp = self.tick_of(at);
@@ -884,9 +857,7 @@ impl Model for DebtBucket {
     }
 
     fn bound(&self, largest_cost: i128) -> Bound {
-        let Self {
-            n, period, tick, ..
-        } = *self;
+        let (n, period, tick) = (self.n, self.period, self.tick);
         match self.queue {
             Some(Queue { burst, bound }) => Bound {
                 span: period,
@@ -918,10 +889,6 @@ pub fn min_interval(interval: u64) -> Box<dyn Model> {
 }
 
 impl Model for MinInterval {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(self.clone())
-    }
-
     fn forget(&mut self, _at: i128) {
         self.last = None;
     }

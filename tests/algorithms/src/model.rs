@@ -33,10 +33,7 @@ impl Bound {
 
 /// One rule, slow and plain. Times are in microseconds. A model keeps the last instant that it has
 /// seen (the stamp).
-pub trait Model: fmt::Debug {
-    /// A copy, to try something on.
-    fn fork(&self) -> Box<dyn Model>;
-
+pub trait Model: Fork + fmt::Debug {
     /// Becomes a state that was never charged, as if last seen at `at`.
     fn forget(&mut self, at: i128);
 
@@ -76,6 +73,18 @@ pub trait Model: fmt::Debug {
 
     /// The printed bound, for costs up to this.
     fn bound(&self, largest_cost: i128) -> Bound;
+}
+
+/// What can be tried on a copy.
+pub trait Fork {
+    /// A copy.
+    fn fork(&self) -> Box<dyn Model>;
+}
+
+impl<M: Model + Clone + 'static> Fork for M {
+    fn fork(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
 }
 
 /// Units that were admitted at an instant.

@@ -5,16 +5,18 @@ use crate::{Bound, Counts, Model};
 #[derive(Debug)]
 struct PerRequest(Box<dyn Model>);
 
+impl Clone for PerRequest {
+    fn clone(&self) -> Self {
+        Self(self.0.fork())
+    }
+}
+
 /// The rule, but every cost of 1 or more is 1.
 pub(crate) fn per_request(model: Box<dyn Model>) -> Box<dyn Model> {
     Box::new(PerRequest(model))
 }
 
 impl Model for PerRequest {
-    fn fork(&self) -> Box<dyn Model> {
-        Box::new(Self(self.0.fork()))
-    }
-
     fn forget(&mut self, at: i128) {
         self.0.forget(at);
     }

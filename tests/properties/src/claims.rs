@@ -103,10 +103,8 @@ pub fn the_bound_is_never_passed(subject: &Subject, history: &History) -> TestCa
             Counts::Requests => (*at, 1),
             Counts::Releases => (*release, *units),
         };
-        let most = most_in(
-            &admitted.iter().map(counted).collect::<Vec<_>>(),
-            bound.span,
-        );
+        let counted: Vec<_> = admitted.iter().map(counted).collect();
+        let most = most_in(&counted, bound.span);
         prop_assert!(most <= bound.most, "{most} in {bound:?}: {admitted:?}");
     }
     Ok(())

@@ -168,37 +168,31 @@ fn history(
     op: impl Strategy<Value = Op> + 'static,
 ) -> impl Strategy<Value = History> {
     let step = (turn, op).prop_map(|(turn, op)| Step { turn, op }).boxed();
-    (
-        start(),
-        prop_oneof![
-            19 => prop::collection::vec(step.clone(), 1..20),
-            // A store drops idle keys at every 32nd call.
-            1 => prop::collection::vec(step, 40..80),
-        ],
-    )
-        .prop_map(|(start, steps)| History { start, steps })
+    let steps = prop_oneof![
+        19 => prop::collection::vec(step.clone(), 1..20),
+        // A store drops idle keys at every 32nd call.
+        1 => prop::collection::vec(step, 40..80),
+    ];
+    (start(), steps).prop_map(|(start, steps)| History { start, steps })
 }
 
 /// Anything at all.
 pub fn any_history() -> impl Strategy<Value = History> {
-    let op = prop_oneof![
+    history(prop_oneof![6 => forward(), 1 => back()], any_op())
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
         12 => cost().prop_map(Op::Check),
         1 => Just(Op::Peek),
         2 => cost().prop_map(Op::Refund),
         1 => Just(Op::Reset),
-    ];
-    history(prop_oneof![6 => forward(), 1 => back()], op)
+    ]
 }
 
 /// Anything, and debits.
 pub fn any_history_with_debits() -> impl Strategy<Value = History> {
-    let op = prop_oneof![
-        12 => cost().prop_map(Op::Check),
-        3 => cost().prop_map(Op::Debit),
-        1 => Just(Op::Peek),
-        2 => cost().prop_map(Op::Refund),
-        1 => Just(Op::Reset),
-    ];
+    let op = prop_oneof![16 => any_op(), 3 => cost().prop_map(Op::Debit)];
     history(prop_oneof![6 => forward(), 1 => back()], op)
 }
 
@@ -211,8 +205,6 @@ pub fn forward_history() -> impl Strategy<Value = History> {
 /// Checks only, forward and back by any step: of microseconds, of less than the shortest span, and
 /// of more than the longest.
 pub fn checks_back_and_forth() -> impl Strategy<Value = History> {
-    history(
-        prop_oneof![5 => forward(), 1 => back()],
-        cost().prop_map(Op::Check),
-    )
+    let turn = prop_oneof![5 => forward(), 1 => back()];
+    history(turn, cost().prop_map(Op::Check))
 }

@@ -25,6 +25,34 @@ pub struct Numbers {
 }
 
 impl Numbers {
+    /// These units in these microseconds, which are those of the second quota, too.
+    pub const fn new(
+        (units, period): (u64, u64),
+        burst: u64,
+        precision: u64,
+        interval: u64,
+    ) -> Self {
+        let (other_units, other_period) = (units, period);
+        Self {
+            units,
+            period,
+            burst,
+            precision,
+            interval,
+            other_units,
+            other_period,
+        }
+    }
+
+    /// With these units and this period of the second quota.
+    pub const fn beside(self, other_units: u64, other_period: u64) -> Self {
+        Self {
+            other_units,
+            other_period,
+            ..self
+        }
+    }
+
     /// The quota.
     pub fn quota(&self) -> Quota {
         Quota::new(self.units, Duration::from_micros(self.period))
@@ -71,14 +99,9 @@ const REAL: [(u64, u64); 14] = [
 pub fn small() -> impl Strategy<Value = Numbers> {
     let quota = || (0..=8_u64, 1..=60_u64);
     (quota(), 0..=9_u64, any::<Index>(), 1..=40_u64, quota()).prop_map(
-        |((units, period), burst, divisor, interval, (other_units, other_period))| Numbers {
-            units,
-            period,
-            burst,
-            precision: *divisor.get(&divisors(period)),
-            interval,
-            other_units,
-            other_period,
+        |(quota, burst, divisor, interval, (units, period))| {
+            let precision = *divisor.get(&divisors(quota.1));
+            Numbers::new(quota, burst, precision, interval).beside(units, period)
         },
     )
 }
@@ -96,15 +119,8 @@ pub struct Held {
 pub fn held(units: RangeInclusive<u64>) -> impl Strategy<Value = Held> {
     (units, 1..=9_u64, 1..=6_u64, any::<Index>(), 1..=12_u64).prop_map(
         |(units, period, burst, divisor, at_most)| {
-            let numbers = Numbers {
-                units,
-                period,
-                burst,
-                precision: *divisor.get(&divisors(period)),
-                interval: 1,
-                other_units: units,
-                other_period: period,
-            };
+            let precision = *divisor.get(&divisors(period));
+            let numbers = Numbers::new((units, period), burst, precision, 1);
             Held { numbers, at_most }
         },
     )
@@ -112,19 +128,10 @@ pub fn held(units: RangeInclusive<u64>) -> impl Strategy<Value = Held> {
 
 /// Plans that differ in nothing but units, bursts and intervals, as windows of one name must.
 pub fn of_one_shape(mut plans: Vec<Numbers>) -> Vec<Numbers> {
-    let Numbers {
-        period,
-        precision,
-        other_period,
-        ..
-    } = plans[0];
+    let first = plans[0];
     for plan in &mut plans {
-        *plan = Numbers {
-            period,
-            precision,
-            other_period,
-            ..*plan
-        };
+        (plan.period, plan.precision) = (first.period, first.precision);
+        plan.other_period = first.other_period;
     }
     plans
 }
@@ -138,19 +145,16 @@ pub fn real() -> impl Strategy<Value = Numbers> {
     let quota = || prop::sample::select(&REAL[..]);
     let slices = prop::sample::select(&[1_u64, 2, 10, 60, 1_000][..]);
     let intervals = prop::sample::select(&[1_u64, 999, 100_000, SECOND, 60 * SECOND][..]);
-    (quota(), 0..4_u8, slices, intervals, quota()).prop_map(
-        |((units, period), burst, slices, interval, (other_units, other_period))| Numbers {
-            units,
-            period,
-            burst: [1, 2, units / 2 + 1, units * 2][usize::from(burst)],
-            precision: if period.is_multiple_of(slices) {
-                period / slices
+    (quota(), 0..4_usize, slices, intervals, quota()).prop_map(
+        |((units, period), burst, slices, interval, (others, other_period))| {
+            let burst = [1, 2, units / 2 + 1, units * 2][burst];
+            let slices = if period.is_multiple_of(slices) {
+                slices
             } else {
-                period
-            },
-            interval,
-            other_units,
-            other_period,
+                1
+            };
+            let numbers = Numbers::new((units, period), burst, period / slices, interval);
+            numbers.beside(others, other_period)
         },
     )
 }

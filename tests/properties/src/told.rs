@@ -91,11 +91,7 @@ impl ToldAll {
             never_fits,
             replenished_after: 0,
             reset_after: longest(|told| told.reset_after),
-            delay: if admitted {
-                longest(|told| told.delay)
-            } else {
-                0
-            },
+            delay: u64::from(admitted) * longest(|told| told.delay),
         };
         Self { all, each }
     }
@@ -113,13 +109,7 @@ pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now:
     };
     let wait = |units: i128| first(now, |at| model.has_room_for(units, at)).map(since);
     let limit = model.limit();
-    let until = |units: i128| {
-        if remaining < limit {
-            wait(units).unwrap_or(0)
-        } else {
-            0
-        }
-    };
+    let until = |units| wait(units).filter(|_| remaining < limit).unwrap_or(0);
     Told {
         admitted,
         limit: narrow(limit),
@@ -137,15 +127,20 @@ fn narrow(number: i128) -> u64 {
 }
 
 fn most_admitted(model: &dyn Model, now: i128) -> i128 {
-    let (mut admitted, mut refused) = (0, model.limit() + 1);
-    while refused - admitted > 1 {
-        let middle = (admitted + refused) / 2;
-        match model.has_room_for(middle, now) {
-            true => admitted = middle,
-            false => refused = middle,
+    let refuses = |units| !model.has_room_for(units, now);
+    between(0, model.limit() + 1, refuses) - 1
+}
+
+/// The first number of which it is so, up to the second of these, of which it is.
+fn between(mut before: i128, mut first: i128, is_so: impl Fn(i128) -> bool) -> i128 {
+    while first - before > 1 {
+        let middle = (before + first) / 2;
+        match is_so(middle) {
+            true => first = middle,
+            false => before = middle,
         }
     }
-    admitted
+    first
 }
 
 /// The first instant from now on at which the condition holds; it holds from then on.
@@ -162,13 +157,5 @@ fn first(now: i128, is_so: impl Fn(i128) -> bool) -> Option<i128> {
             return None;
         }
     }
-    let mut admitted = now + step;
-    while admitted - refused > 1 {
-        let middle = (admitted + refused) / 2;
-        match is_so(middle) {
-            true => admitted = middle,
-            false => refused = middle,
-        }
-    }
-    Some(admitted)
+    Some(between(refused, now + step, is_so))
 }

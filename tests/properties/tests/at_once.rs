@@ -176,11 +176,8 @@ fn in_a_full_store_too_no_place_is_lost() {
         clock.set(Timestamp::from_micros(latest));
         clock.advance(Duration::from_secs(60));
         for key in 0..KEYS {
-            prop_assert_eq!(
-                limiters[0].peek(&key).now().remaining(),
-                n,
-                "a place is lost"
-            );
+            let remaining = limiters[0].peek(&key).now().remaining();
+            prop_assert_eq!(remaining, n, "a place is lost");
         }
         Ok(())
     });

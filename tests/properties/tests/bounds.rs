@@ -59,15 +59,7 @@ fn every_algorithm_stays_within_its_bound_in_all_small_numbers() {
     let mut reached = BTreeMap::<&str, (u32, u32)>::new();
     for (n, period) in quotas(5) {
         for (burst, precision, interval) in [(1, 1, 1), (2, period, 2), (3, 1, period)] {
-            let numbers = Numbers {
-                units: n,
-                period,
-                burst,
-                precision,
-                interval,
-                other_units: n,
-                other_period: period,
-            };
+            let numbers = Numbers::new((n, period), burst, precision, interval);
             let (quota, step, gap) = (numbers.quota(), numbers.precision(), numbers.interval());
             macro_rules! stays_within_its_bound {
                 ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
@@ -123,15 +115,7 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
     let mut refunded = BTreeMap::<&str, u64>::new();
     for (n, period) in [(1, 1), (1, 3), (2, 3), (2, 4)] {
         for precision in [1, period] {
-            let numbers = Numbers {
-                units: n,
-                period,
-                burst: n,
-                precision,
-                interval: 2,
-                other_units: n,
-                other_period: period,
-            };
+            let numbers = Numbers::new((n, period), n, precision, 2);
             let (quota, burst) = (numbers.quota(), numbers.burst);
             let (step, gap) = (numbers.precision(), numbers.interval());
             macro_rules! reaches_its_bound {

@@ -21,15 +21,8 @@ const SECOND: u64 = 1_000_000;
 const START: i128 = 1_700_000_000_000_000;
 
 /// Ten a minute, 12 at once, in steps of a second, one every 10 ms; beside it a hundred an hour.
-const USUAL: Numbers = Numbers {
-    units: 10,
-    period: 60 * SECOND,
-    burst: 12,
-    precision: SECOND,
-    interval: SECOND / 100,
-    other_units: 100,
-    other_period: 3_600 * SECOND,
-};
+const USUAL: Numbers =
+    Numbers::new((10, 60 * SECOND), 12, SECOND, SECOND / 100).beside(100, 3_600 * SECOND);
 
 /// Takes units one by one until it is refused; says how many there were.
 fn drain(limiter: &dyn Limiter) -> u64 {
@@ -70,11 +63,8 @@ fn periods_that_are_none_are_refused_by_value() {
         assert_eq!(precision.err(), Some(error));
     }
     for period in [Duration::MAX, Quota::MAX_PERIOD + Duration::from_nanos(1)] {
-        let longest = Quota::MAX_PERIOD;
-        let error = ConfigError::PeriodTooLong {
-            period,
-            max: longest,
-        };
+        let max = Quota::MAX_PERIOD;
+        let error = ConfigError::PeriodTooLong { period, max };
         assert_eq!(Quota::try_new(5, period), Err(error.clone()));
         assert_eq!(MinInterval::try_new(period).err(), Some(error));
     }
@@ -83,50 +73,33 @@ fn periods_that_are_none_are_refused_by_value() {
 
 #[test]
 fn a_quota_that_cannot_be_counted_is_refused_by_value_and_never_wraps() {
-    let quota = Quota::per_day(u64::MAX);
-    let error = Some(ConfigError::QuotaTooLarge {
-        units: u64::MAX,
-        period: quota.period(),
-    });
+    let (quota, units) = (Quota::per_day(u64::MAX), u64::MAX);
+    let period = quota.period();
+    let error = Some(ConfigError::QuotaTooLarge { units, period });
     assert_eq!(FixedWindow::try_new(quota).err(), error);
     assert_eq!(SlidingLog::try_new(quota).err(), error);
     assert_eq!(SlidingWindow::try_new(quota).err(), error);
-    assert_eq!(
-        SlidingBuckets::try_new(quota, Duration::from_secs(3_600)).err(),
-        error
-    );
+    let buckets = SlidingBuckets::try_new(quota, Duration::from_secs(3_600));
+    assert_eq!(buckets.err(), error);
     assert_eq!(TokenBucket::try_new(quota).err(), error);
     assert_eq!(LeakyBucket::try_new(quota).err(), error);
     assert_eq!(Gcra::try_new(quota).err(), error);
     let quota = Quota::per_day(1);
-    let error = Some(ConfigError::QuotaTooLarge {
-        units: u64::MAX,
-        period: quota.period(),
-    });
     assert_eq!(TokenBucket::new(quota).try_burst(u64::MAX).err(), error);
     assert_eq!(LeakyBucket::new(quota).try_capacity(u64::MAX).err(), error);
-    assert_eq!(
-        LeakyBucket::new(quota).queue().try_capacity(u64::MAX).err(),
-        error
-    );
+    let queue = LeakyBucket::new(quota).queue();
+    assert_eq!(queue.try_capacity(u64::MAX).err(), error);
 }
 
 /// Quotas of every power of two and its neighbours, in every kind of period: those that are
 /// accepted count exactly.
 #[test]
 fn the_largest_quotas_that_are_accepted_do_not_wrap() {
-    let periods = [
-        1,
-        7,
-        SECOND,
-        3_600 * SECOND,
-        86_400 * SECOND,
-        999_983 * SECOND,
-        1 << 51,
-    ];
+    let seconds = [1, 3_600, 86_400, 999_983].map(|seconds| seconds * SECOND);
+    let periods = [1, 7, 1 << 51].into_iter().chain(seconds);
     for exponent in 0..64 {
         for units in [(1_u64 << exponent) - 1, 1 << exponent, (1 << exponent) | 1] {
-            for period in periods {
+            for period in periods.clone() {
                 counts_if_accepted(Quota::new(units, Duration::from_micros(period)));
             }
         }

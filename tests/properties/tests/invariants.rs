@@ -47,35 +47,27 @@ fn the_limiter_admits_exactly_what_it_says_remains() {
 
 #[test]
 fn a_step_back_in_time_opens_nothing_and_nobody_waits_longer_than_until_it_is_caught_up() {
-    let back = (1..4_i128, 0..=255_i128);
-    for_all(
-        (numbers(), any_history(), back),
-        |(numbers, history, (spans, part))| {
-            every_algorithm(&numbers).iter().try_for_each(|subject| {
-                let span = subject.longest_span();
-                let mut own = 0;
-                replay(subject, &history, |Seen { bucket, now, .. }| {
-                    own = own.max(now);
-                    let before = bucket.peek(1, now);
-                    for by in [
-                        1,
-                        span * part / 255,
-                        span + 1,
-                        2 * span + 1,
-                        spans * span + part + 1,
-                    ] {
-                        let back = (now - by).max(0);
-                        let after = bucket.peek(1, back);
-                        prop_assert!(after.remaining() <= before.remaining(), "{by} back");
-                        let locked = i128::try_from(after.reset_after().as_micros()).unwrap();
-                        let until = own - back + span;
-                        prop_assert!(locked <= until, "{by} back: {locked} > {until}");
-                    }
-                    Ok(())
-                })
+    let values = (numbers(), any_history(), (1..4_i128, 0..=255_i128));
+    for_all(values, |(numbers, history, (spans, part))| {
+        every_algorithm(&numbers).iter().try_for_each(|subject| {
+            let span = subject.longest_span();
+            let mut own = 0;
+            replay(subject, &history, |Seen { bucket, now, .. }| {
+                own = own.max(now);
+                let before = bucket.peek(1, now);
+                let (a_part, more) = (span * part / 255, spans * span + part + 1);
+                for by in [1, a_part, span + 1, 2 * span + 1, more] {
+                    let back = (now - by).max(0);
+                    let after = bucket.peek(1, back);
+                    prop_assert!(after.remaining() <= before.remaining(), "{by} back");
+                    let locked = i128::try_from(after.reset_after().as_micros()).unwrap();
+                    let until = own - back + span;
+                    prop_assert!(locked <= until, "{by} back: {locked} > {until}");
+                }
+                Ok(())
             })
-        },
-    );
+        })
+    });
 }
 
 #[test]
@@ -107,26 +99,14 @@ fn a_forgotten_key_is_a_fresh_key() {
 #[test]
 fn a_key_may_be_forgotten_exactly_when_its_reset_is_over() {
     for_every_algorithm(forward_history(), |subject, history| {
-        replay(
-            subject,
-            history,
-            |Seen {
-                 bucket,
-                 now,
-                 decision,
-                 ..
-             }| {
-                let Some(decision) = decision else {
-                    return Ok(());
-                };
+        replay(subject, history, |seen| {
+            if let Some(decision) = seen.decision {
                 let reset = i128::try_from(decision.reset_after().as_micros()).unwrap();
-                prop_assert!(bucket.is_fresh(now + reset), "not fresh after {reset}");
-                prop_assert!(
-                    reset == 0 || !bucket.is_fresh(now + reset - 1),
-                    "fresh before {reset}"
-                );
-                Ok(())
-            },
-        )
+                let is_fresh = |after| seen.bucket.is_fresh(seen.now + after);
+                let is_exact = is_fresh(reset) && (reset == 0 || !is_fresh(reset - 1));
+                prop_assert!(is_exact, "not fresh after {reset}, or before");
+            }
+            Ok(())
+        })
     });
 }

@@ -34,16 +34,12 @@ fn no_count_is_too_low_or_too_high_by_more_than_its_share_and_nobody_above_it_is
         let share = (refused.len() / max_keys) as u64;
         let most = if all.len() > max_keys { share } else { 0 };
         for (key, count) in &counted {
-            prop_assert!(
-                (all[key]..=all[key] + most).contains(count),
-                "{key}: {count}"
-            );
+            let is_true = (all[key]..=all[key] + most).contains(count);
+            prop_assert!(is_true, "{key}: {count}");
         }
         for (key, count) in all.iter().filter(|(_, count)| **count > share) {
-            prop_assert!(
-                counted.iter().any(|(counted, _)| counted == key),
-                "{key}: {count}"
-            );
+            let is_there = counted.iter().any(|(counted, _)| counted == key);
+            prop_assert!(is_there, "{key}: {count}");
         }
         Ok(())
     });

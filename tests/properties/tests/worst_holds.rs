@@ -3,12 +3,12 @@
 //! more, and after they are gone. Each algorithm's printed bound is reached, and never passed, by
 //! the time of settlement and by that of admission. What plans do in turn is in `worst_plans`.
 
-use crate::cases::{Cases, NUMBERS, micros, numbers};
+use crate::cases::{Cases, NUMBERS, micros};
 use tollgate::{
     Quota,
     algorithm::{FixedWindow, SlidingLog, TokenBucket},
 };
-use tollgate_properties::formulas;
+use tollgate_properties::{formulas, numbers::Numbers};
 
 /// With a burst of 1 where its bound is reached, and with one of 2; with the smallest precision and
 /// the largest.
@@ -20,7 +20,7 @@ fn every_algorithm_with_holds_lets_through_what_it_lets_through_without() {
         let is_reached = |burst: &u64| formulas::holds_what_refills((*burst).into(), units, span);
         let least = (1..=2).find(is_reached).expect("one of them");
         for (burst, precision) in [(least, period), (2, 1)] {
-            let numbers = numbers(n, period, burst, precision);
+            let numbers = Numbers::new((n, period), burst, precision, 1);
             cases.of_every_algorithm(&[numbers], false, at_most);
         }
     }
@@ -54,8 +54,8 @@ fn tuples_with_holds_let_through_no_more_than_their_tightest_member() {
 #[test]
 fn a_key_that_is_reset_while_units_are_held_lets_through_no_more_from_then_on() {
     let mut cases = Cases::default();
-    for (n, period, at_most) in &NUMBERS[..3] {
-        cases.of_every_algorithm(&[numbers(*n, *period, *n, 1)], true, *at_most);
+    for &(n, period, at_most) in &NUMBERS[..3] {
+        cases.of_every_algorithm(&[Numbers::new((n, period), n, 1, 1)], true, at_most);
     }
     cases.are_all_reached();
 }

@@ -271,19 +271,6 @@ pub(crate) const NUMBERS: [(u64, u64, u64); 4] = [(1, 1, 1), (1, 3, 1), (2, 2, 1
 
 const LARGEST_COST: u32 = 2;
 
-/// What the algorithms are made from.
-pub(crate) fn numbers(units: u64, period: u64, burst: u64, precision: u64) -> Numbers {
-    Numbers {
-        units,
-        period,
-        burst,
-        precision,
-        interval: 1,
-        other_units: units,
-        other_period: period,
-    }
-}
-
 pub(crate) fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
