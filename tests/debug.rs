@@ -43,15 +43,12 @@ async fn what_is_printed_names_no_caller() {
     let bucket = TokenBucket::new(Quota::per_day(7)).settled();
     let holding = RateLimiter::new(bucket, LocalStore::new());
     let hold = holding.hold(SECRET, 4).await.unwrap().unwrap();
+    let event = event.lock().unwrap().clone();
     for (printed, begins, says) in [
         (layer, "RateLimitLayer {", "daily"),
         (service, "RateLimit {", "inner"),
         (under_way, "ResponseFuture", ""),
-        (
-            event.lock().unwrap().clone(),
-            "Event {",
-            "outcome: Admitted, passes: true, cost: 1",
-        ),
+        (event, "Event {", "outcome: Admitted, passes: true, cost: 1"),
         (call, "Call {", "cost: Some(1)"),
         (format!("{limiter:?}"), "RateLimiter", ""),
         (format!("{store:?}"), "LocalStore {", "keys: 1"),

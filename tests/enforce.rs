@@ -105,8 +105,8 @@ fn two() -> FixedWindow {
 #[test]
 fn what_a_closure_reads_is_read_once_for_each_request_and_changes_at_once() {
     let (is_on, asked) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU32::new(0)),
+        Arc::new(AtomicBool::default()),
+        Arc::new(AtomicU32::default()),
     );
     let (read, count) = (Arc::clone(&is_on), Arc::clone(&asked));
     let mut service = RateLimitLayer::new(two(), LocalStore::new(), Global)
@@ -116,16 +116,10 @@ fn what_a_closure_reads_is_read_once_for_each_request_and_changes_at_once() {
             read.load(Ordering::Relaxed)
         })
         .layer(tower::service_fn(inner));
-    for (enforced, status) in [
-        (false, 200),
-        (false, 200),
-        (false, 200),
-        (true, 429),
-        (false, 200),
-    ] {
+    for enforced in [false, false, false, true, false] {
         is_on.store(enforced, Ordering::Relaxed);
         let response = ready(service.call(costing(1))).unwrap();
-        assert_eq!(response.status(), status);
+        assert_eq!(response.status() == 429, enforced);
         assert_eq!(!response.headers().is_empty(), enforced);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 5);
@@ -145,9 +139,7 @@ fn a_share_of_the_callers_is_enforced_and_a_larger_share_has_them_too() {
             let response = ready(service.call(request.body(1).unwrap())).unwrap();
             response.status() == 429
         };
-        (0..500)
-            .filter(|account| refused(account))
-            .collect::<Vec<_>>()
+        Vec::from_iter((0..500).filter(|account| refused(account)))
     };
     let [none, few, more, all] = [0.0, 10.0, 40.0, 100.0].map(refused);
     assert_eq!((none.len(), all.len()), (0, 500));

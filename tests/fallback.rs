@@ -4,7 +4,6 @@
 use std::{
     convert::Infallible,
     future::ready,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -17,6 +16,7 @@ use tollgate::{
     Decision, Hold, Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, Gcra, InFlight, TokenBucket},
     choice::by_request,
+    clock::ManualClock,
     key::{Global, Header},
     options::WithFallback,
     response::{AsError, Refused},
@@ -24,24 +24,28 @@ use tollgate::{
 };
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{Echo, Flapping, by_hand};
+use crate::seen::panics;
+use crate::support::{Echo, Flapping, by_hand, daily};
 
 const DOWN: StoreErrorKind = StoreErrorKind::Unavailable;
 
 fn full(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("full")
+    daily(units).named("full")
 }
 
 fn small(units: u64) -> FixedWindow {
-    FixedWindow::new(Quota::per_day(units)).named("small")
+    daily(units).named("small")
 }
 
-type Numbers<S, E> = RateLimitLayer<FixedWindow, Flapping<S>, Global, AsError, WithFallback<E>>;
+type Near = Flapping<LocalStore<FixedWindow, (), ManualClock>>;
 
-fn numbers<S, E>(units: u64, store: &Flapping<S>, on_store_error: E) -> Numbers<S, E>
-where
-    Flapping<S>: Clone,
-{
+fn near() -> Near {
+    Flapping::over(by_hand().1)
+}
+
+type Numbers<E> = RateLimitLayer<FixedWindow, Near, Global, AsError, WithFallback<E>>;
+
+fn numbers<E>(units: u64, store: &Near, on_store_error: E) -> Numbers<E> {
     RateLimitLayer::new(full(units), store.clone(), Global)
         .respond_with(AsError)
         .on_store_error(on_store_error)
@@ -54,10 +58,7 @@ fn refused(answer: Result<u32, BoxError>) -> Decision {
 
 #[tokio::test]
 async fn while_the_store_is_down_the_smaller_limit_decides_and_says_so() {
-    for store in [
-        Flapping::over(by_hand().1),
-        Flapping::over(by_hand().1).later(),
-    ] {
+    for store in [near(), near().later()] {
         let fallback = RateLimiter::new(small(2), by_hand().1);
         let echo = Echo::default();
         let service = numbers(5, &store, fallback).layer(echo.clone());
@@ -83,10 +84,7 @@ async fn while_the_store_is_down_the_smaller_limit_decides_and_says_so() {
 
 #[tokio::test]
 async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
-    for store in [
-        Flapping::over(by_hand().1),
-        Flapping::over(by_hand().1).later(),
-    ] {
+    for store in [near(), near().later()] {
         let fallback = RateLimiter::new(small(3), by_hand().1);
         let service = numbers(4, &store, fallback.clone()).layer(Echo::default());
         let left = || fallback.peek(&()).now().remaining();
@@ -103,20 +101,20 @@ async fn what_the_store_admits_is_charged_to_the_smaller_limit_too() {
 
 #[tokio::test]
 async fn a_choice_of_the_smaller_limit_that_panics_gives_the_place_in_flight_back() {
-    let panics = by_request(|_: &u32| -> FixedWindow { panic!("on purpose") });
+    let choice = by_request(|_: &u32| -> FixedWindow { panic!("on purpose") });
     let limit = RateLimitLayer::new(InFlight::new(2), by_hand().1, Global)
         .respond_with(AsError)
-        .on_store_error(RateLimiter::new(panics, by_hand().1));
+        .on_store_error(RateLimiter::new(choice, by_hand().1));
     for _ in 0..3 {
         let mut service = limit.layer(Echo::default());
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(7)))).is_err());
+        assert!(panics(|| service.call(7)));
         assert_eq!(limit.limiter().peek(&()).now().remaining(), 2);
     }
 }
 
 #[tokio::test]
 async fn a_wrong_set_up_and_a_strangers_value_never_fall_back() {
-    let store = Flapping::over(by_hand().1);
+    let store = near();
     let fallback = RateLimiter::new(small(2), by_hand().1);
     let service = numbers(5, &store, fallback.clone()).layer(Echo::default());
     for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::InvalidInput] {
@@ -185,7 +183,7 @@ async fn where_nothing_is_enforced_handlers_are_told_that_the_smaller_limit_woul
 
 #[tokio::test]
 async fn a_request_that_the_smaller_limit_delays_waits_for_its_turn() {
-    let store = Flapping::over(LocalStore::new());
+    let store = near();
     let queue = Gcra::new(Quota::per_second(20)).burst(1);
     let queue = queue.wait_at_most(Duration::from_secs(5));
     let fallback = RateLimiter::new(queue, LocalStore::new());

@@ -13,7 +13,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request, StatusCode},
     response::Response,
-    routing::post,
+    routing::get,
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -22,6 +22,8 @@ use tollgate::{
     algorithm::{InFlight, KeyLimit, Settled, SlidingLog, TokenBucket},
     clock::ManualClock,
     key::{Global, Key},
+    options::WithCost,
+    response::Http,
     store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit, service_fn};
@@ -37,8 +39,16 @@ type Store<A, K> = LocalStore<A, K, ManualClock>;
 type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
 
 /// Ten units an hour, held until they are settled.
-fn ten() -> Settled<SlidingLog> {
+fn ten() -> Ten {
     SlidingLog::new(Quota::per_hour(10)).settled()
+}
+
+type Ten = Settled<SlidingLog>;
+type Holding = RateLimitLayer<Ten, LocalStore<Ten, ()>, Global, Http, WithCost<u32>>;
+
+/// A layer whose requests hold so many of them.
+fn holding(cost: u32) -> Holding {
+    RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(cost)
 }
 
 fn held<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> Option<Hold> {
@@ -49,20 +59,21 @@ fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
     ready(limiter.peek(key)).unwrap().remaining()
 }
 
+fn asked() -> Request<Body> {
+    Request::new(Body::empty())
+}
+
 async fn answered(app: &Router) -> (StatusCode, String) {
-    let response = app
-        .clone()
-        .oneshot(Request::post("/").body(Body::empty()).unwrap());
-    let response = response.await.unwrap();
+    let response = app.clone().oneshot(asked()).await.unwrap();
     let field = response.headers()["ratelimit"].to_str().unwrap().to_owned();
     (response.status(), field)
 }
 
 #[tokio::test]
 async fn a_handler_settles_the_hold_in_its_request() {
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(4);
+    let limit = holding(4);
     let handler = async |Extension(hold): Extension<Hold>| drop(hold.settle(1));
-    let app = Router::new().route("/", post(handler)).layer(limit);
+    let app = Router::new().route("/", get(handler)).layer(limit);
     for left in [6, 5, 4, 3, 2, 1, 0] {
         let field = format!("\"sliding-log-10-1h\";r={left};t=3600");
         assert_eq!(answered(&app).await, (StatusCode::OK, field));
@@ -72,12 +83,11 @@ async fn a_handler_settles_the_hold_in_its_request() {
 
 #[tokio::test]
 async fn what_a_handler_settles_is_settled_for_each_of_its_layers() {
-    let layer = || RateLimitLayer::new(ten(), LocalStore::new(), Global).cost(4);
     let in_flight = RateLimitLayer::new(InFlight::new(1), LocalStore::new(), Global);
-    let (outer, inner) = (layer(), layer());
+    let (outer, inner) = (holding(4), holding(4));
     let limiters = [&outer, &inner].map(|layer| layer.limiter().clone());
     let handler = async |Extension(hold): Extension<Hold>| drop(hold.settle(1));
-    let app = Router::new().route("/", post(handler));
+    let app = Router::new().route("/", get(handler));
     let app = app.layer(in_flight).layer(inner).layer(outer);
     for left in [9, 8, 7] {
         assert_eq!(answered(&app).await.0, StatusCode::OK);
@@ -88,10 +98,9 @@ async fn what_a_handler_settles_is_settled_for_each_of_its_layers() {
 
 #[tokio::test]
 async fn the_fields_tell_what_is_left_after_the_settlement() {
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
-        .cost(5)
-        .settle(|response: &Response| u32::from(response.status() == StatusCode::OK));
-    let app = Router::new().route("/", post(async || ())).layer(limit);
+    let settle = |response: &Response| u32::from(response.status() == StatusCode::OK);
+    let limit = holding(5).settle(settle);
+    let app = Router::new().route("/", get(async || ())).layer(limit);
     for left in (4..=9).rev() {
         let (status, field) = answered(&app).await;
         assert_eq!(status, StatusCode::OK);
@@ -103,13 +112,11 @@ async fn the_fields_tell_what_is_left_after_the_settlement() {
 #[tokio::test]
 async fn a_service_that_fails_keeps_its_hold() {
     let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
-        .cost(6)
-        .settle(|_: &Response| 0);
+    let limit = holding(6).settle(|_: &Response| 0);
     let mut service = limit.layer(failing);
-    let failed = service.call(Request::new(Body::empty())).await;
+    let failed = service.call(asked()).await;
     assert_eq!(failed.unwrap_err(), "broken");
-    let response = service.call(Request::new(Body::empty())).await.unwrap();
+    let response = service.call(asked()).await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
@@ -117,17 +124,15 @@ async fn a_service_that_fails_keeps_its_hold() {
 async fn the_end_knows_that_the_service_failed_and_what_it_says_is_charged() {
     for (charged_if_failed, left) in [(0, 10), (2, 8), (6, 4), (9, 1)] {
         let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
-        let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
-            .cost(6)
-            .settle_at_end(move |end: &End| {
-                assert!(end.service_failed() && !end.is_complete());
-                assert_eq!((end.status().as_u16(), end.bytes()), (500, 0));
-                assert!(end.headers().is_empty() && end.trailers().is_none());
-                assert_eq!(end.held(), 6);
-                charged_if_failed
-            });
+        let limit = holding(6).settle_at_end(move |end: &End| {
+            assert!(end.service_failed() && !end.is_complete());
+            assert_eq!((end.status().as_u16(), end.bytes()), (500, 0));
+            assert!(end.headers().is_empty() && end.trailers().is_none());
+            assert_eq!(end.held(), 6);
+            charged_if_failed
+        });
         let limiter = limit.limiter().clone();
-        let failed = limit.layer(failing).call(Request::new(Body::empty())).await;
+        let failed = limit.layer(failing).call(asked()).await;
         assert_eq!(failed.unwrap_err(), "broken");
         assert_eq!(limiter.peek(&()).now().remaining(), left);
     }
@@ -136,9 +141,7 @@ async fn the_end_knows_that_the_service_failed_and_what_it_says_is_charged() {
 #[tokio::test]
 async fn a_service_that_is_dropped_or_panics_keeps_its_hold_and_nobody_is_told() {
     let told = |_: &End| -> u32 { panic!("there is no end") };
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
-        .cost(3)
-        .settle_at_end(told);
+    let limit = holding(3).settle_at_end(told);
     let limiter = limit.limiter().clone();
     let panics = service_fn(
         async |request: Request<Body>| -> Result<Response, Infallible> {
@@ -149,7 +152,7 @@ async fn a_service_that_is_dropped_or_panics_keeps_its_hold_and_nobody_is_told()
         },
     );
     let mut service = limit.layer(panics);
-    let mut dropped = Box::pin(service.call(Request::new(Body::empty())));
+    let mut dropped = Box::pin(service.call(asked()));
     assert!(polled(dropped.as_mut()).is_pending());
     drop(dropped);
     assert_eq!(limiter.peek(&()).now().remaining(), 7);
@@ -254,13 +257,11 @@ fn a_bucket_owes_up_to_2_53_parts_of_a_unit_settled_or_not() {
     let below = wait_after(prime.clone(), 104_249);
     assert_eq!(below, exact((104_249 + 1 - 100_003) * day, 100_003));
     let owed = (1 << 53) - 1;
+    let wait = exact(owed - 100_002 * day, 100_003);
     for beyond in [104_250, 200_006, u32::MAX] {
-        let waits = [
-            wait_after(prime.clone(), beyond),
-            wait_after(prime.clone().settled(), beyond),
-        ];
-        let wait = exact(owed - 100_002 * day, 100_003);
-        assert_eq!(waits, [wait; 2], "{beyond}");
+        assert_eq!(wait_after(prime.clone(), beyond), wait, "{beyond}");
+        let settled = wait_after(prime.clone().settled(), beyond);
+        assert_eq!(settled, wait, "{beyond}");
     }
     let even = wait_after(TokenBucket::new(Quota::per_day(100_000)), u32::MAX);
     let units = u64::from(u32::MAX) + 1 - 100_000;
@@ -294,17 +295,15 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
     const PAUSE: Duration = Duration::from_millis(5);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let ends = Arc::clone(&seen);
-    let limit = RateLimitLayer::new(ten(), LocalStore::new(), Global)
-        .cost(2)
-        .settle_at_end(move |end: &End| {
-            assert!(end.duration() >= PAUSE);
-            assert_eq!(end.status(), StatusCode::PARTIAL_CONTENT);
-            assert_eq!(end.headers()["x-field"], "7");
-            let trailer = end.trailers().map(|trailers| trailers["x-status"].clone());
-            let mut ends = ends.lock().unwrap();
-            ends.push((end.bytes(), end.kib(), trailer, end.is_complete()));
-            end.kib()
-        });
+    let limit = holding(2).settle_at_end(move |end: &End| {
+        assert!(end.duration() >= PAUSE);
+        assert_eq!(end.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(end.headers()["x-field"], "7");
+        let trailer = end.trailers().map(|trailers| trailers["x-status"].clone());
+        let mut ends = ends.lock().unwrap();
+        ends.push((end.bytes(), end.kib(), trailer, end.is_complete()));
+        end.kib()
+    });
     let limiter = limit.limiter().clone();
     let inner = service_fn(async move |_: Request<Body>| {
         tokio::time::sleep(PAUSE).await;
@@ -314,7 +313,7 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
         Ok::<_, Infallible>(response.body(Body::new(body)).unwrap())
     });
     let service = limit.layer(inner);
-    let ask = || service.clone().oneshot(Request::new(Body::empty()));
+    let ask = || service.clone().oneshot(asked());
     ask().await.unwrap().into_body().collect().await.unwrap();
     assert_eq!(limiter.peek(&()).now().remaining(), 9);
     let mut hangs_up = ask().await.unwrap().into_body();
@@ -324,12 +323,8 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
     drop(ask().await.unwrap());
     assert_eq!(limiter.peek(&()).now().remaining(), 8);
     let trailer = Some("7".parse().unwrap());
-    let expected = [
-        (5, 1, trailer, true),
-        (5, 1, None, false),
-        (0, 0, None, false),
-    ];
-    assert_eq!(*seen.lock().unwrap(), expected);
+    let [whole, half] = [(5, 1, trailer, true), (5, 1, None, false)];
+    assert_eq!(*seen.lock().unwrap(), [whole, half, (0, 0, None, false)]);
 }
 
 #[tokio::test]
@@ -337,9 +332,9 @@ async fn a_request_that_costs_nothing_holds_nothing() {
     let store = LocalStore::new();
     let limit = RateLimitLayer::new(ten(), store.clone(), Global).cost(0_u32);
     let handler = async |hold: Option<Extension<Hold>>| assert!(hold.is_none());
-    let free = Router::new().route("/", post(handler)).layer(limit.clone());
+    let free = Router::new().route("/", get(handler)).layer(limit.clone());
     let settled = Router::new()
-        .route("/", post(async || ()))
+        .route("/", get(async || ()))
         .layer(limit.settle(|_: &Response| 25));
     for app in [free, settled] {
         assert_eq!(answered(&app).await.0, StatusCode::OK);

@@ -13,6 +13,7 @@ use std::{
 use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
+use crate::seen::panics;
 use tollgate::{
     EachOf, Quota, RateLimiter,
     algorithm::{KeyLimit, SlidingLog, TokenBucket},
@@ -60,11 +61,11 @@ fn run_own_code(place: In, number: u64) {
 }
 
 /// Runs `f` while keys do this in that function; returns whether it panicked.
-fn while_keys_do(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce()) -> bool {
+fn while_keys_do<T>(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce() -> T) -> bool {
     RIGGED.set(Some((place, Rc::new(does))));
-    let result = catch_unwind(AssertUnwindSafe(run));
+    let has_panicked = panics(run);
     let _ = RIGGED.take();
-    result.is_err()
+    has_panicked
 }
 
 /// Panics without printing, as the panic is intended.
@@ -72,7 +73,7 @@ fn panic_quietly() {
     resume_unwind(Box::new("a key's own code"));
 }
 
-fn while_keys_panic(place: In, run: impl FnOnce()) -> bool {
+fn while_keys_panic<T>(place: In, run: impl FnOnce() -> T) -> bool {
     while_keys_do(place, |_| panic_quietly(), run)
 }
 
@@ -152,11 +153,8 @@ fn asks_with_two<T>(
     key: &Rigged,
     ask: impl FnOnce(&EachOf<(Option<Rigged>, Option<Rigged>)>) -> T,
 ) -> T {
-    let Rigged { group, number } = *key;
-    let two = EachOf((
-        Some(Rigged { group, number }),
-        Some(Rigged { group, number }),
-    ));
+    let copy = || Some(Rigged { ..*key });
+    let two = EachOf((copy(), copy()));
     let asked = catch_unwind(AssertUnwindSafe(|| ask(&two)));
     let rigged = RIGGED.take();
     drop(two);
@@ -191,16 +189,12 @@ fn a_key_that_panics_leaves_every_bucket_as_it_was() {
         let (known, newcomer) = (rigged(1), rigged(2));
         assert!(limiter.admits(&known));
         for place in [In::Eq, In::Hash] {
-            assert!(while_keys_panic(place, || {
-                limiter.admits(&known);
-            }));
+            assert!(while_keys_panic(place, || limiter.admits(&known)));
             assert!(while_keys_panic(place, || (limiter.reset)(&known)));
         }
         for _ in 0..5 {
             // A newcomer whose key cannot be cloned takes no slot.
-            assert!(while_keys_panic(In::Clone, || {
-                limiter.admits(&newcomer);
-            }));
+            assert!(while_keys_panic(In::Clone, || limiter.admits(&newcomer)));
         }
         assert_eq!(limiter.keys(), 1);
         assert_eq!((0..5).filter(|_| limiter.admits(&known)).count(), 2);
@@ -235,14 +229,12 @@ impl Leaving {
         let known = Rc::new(rigged(0));
         assert!(limiter.admits(&known));
         assert_eq!(limiter.keys(), KEYS);
-        let newcomers = (0..KEYS as u64 - 1)
-            .map(|number| rigged(100 + number))
-            .collect();
+        let newcomers = (0..KEYS as u64 - 1).map(|number| rigged(100 + number));
         Self {
             limiter,
             known,
             idle: rigged(1),
-            newcomers,
+            newcomers: newcomers.collect(),
         }
     }
 
@@ -368,8 +360,8 @@ fn keys_that_collide_on_purpose_are_decided_about_as_all_others() {
         keys.iter().map(of_each).sum()
     };
     assert_eq!(granted(known), 3 * known.len());
-    assert_eq!(store.usage().keys, known.len());
-    assert_eq!(store.usage().overflow_decisions, 0);
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (known.len(), 0));
     // There is no room for others: they share three units.
     assert_eq!(granted(newcomers), 3);
     assert_eq!(granted(known), 0);

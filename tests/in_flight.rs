@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     future::pending,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -34,11 +33,16 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 use crate::at_once::at_once;
 use crate::polled::polled;
 use crate::ready::ready;
+use crate::seen::panics;
 
 type Places = LocalStore<InFlight, ()>;
 
 fn request() -> Request<Body> {
     Request::get("/").body(Body::empty()).unwrap()
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
 }
 
 /// How many requests are in flight.
@@ -81,10 +85,8 @@ fn however_many_threads_ask_at_most_n_of_a_key_are_in_flight() {
 #[tokio::test]
 async fn a_request_is_in_flight_until_its_body_has_ended() {
     let limit = layer(1);
-    let app: Router = Router::new()
-        .route("/", get(async || "hello"))
-        .layer(limit.clone());
-    let response = app.clone().oneshot(request()).await.unwrap();
+    let response = hello().layer(limit.clone()).oneshot(request());
+    let response = response.await.unwrap();
     assert_eq!(response.headers()["content-length"], "5");
     let mut body = response.into_body();
     let frame = body.frame().await.unwrap().unwrap();
@@ -110,10 +112,7 @@ async fn a_caller_who_hangs_up_gives_the_place_back() {
     drop(call);
     assert_eq!(taken(&limit), 0, "before there was a response");
 
-    let app: Router = Router::new()
-        .route("/", get(async || "hello"))
-        .layer(limit.clone());
-    let response = app.oneshot(request()).await.unwrap();
+    let response = hello().layer(limit.clone()).oneshot(request()).await;
     assert_eq!(taken(&limit), 1);
     drop(response);
     assert_eq!(taken(&limit), 0, "before its body had ended");
@@ -127,19 +126,13 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
     });
     let mut service = limit.layer(later);
     let mut call = Box::pin(service.call(request()));
-    let panicked = catch_unwind(AssertUnwindSafe(|| polled(call.as_mut())));
-    assert!(panicked.is_err());
+    assert!(panics(|| polled(call.as_mut())));
     drop(call);
     assert_eq!(taken(&limit), 0);
 
-    let at_once = service_fn(
-        |_: Request<Body>| -> std::future::Ready<Result<Response, Infallible>> {
-            panic!("in `call`")
-        },
-    );
-    let mut service = limit.layer(at_once);
-    let panicked = catch_unwind(AssertUnwindSafe(|| service.call(request())));
-    assert!(panicked.is_err());
+    type Never = std::future::Ready<Result<Response, Infallible>>;
+    let at_once = service_fn(|_: Request<Body>| -> Never { panic!("in `call`") });
+    assert!(panics(|| limit.layer(at_once).call(request())));
     assert_eq!(taken(&limit), 0);
 
     let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
@@ -184,11 +177,9 @@ async fn a_service_without_bodies_ends_with_its_answer() {
     }));
     let mut waits = Box::pin(service.call(0));
     assert!(polled(waits.as_mut()).is_pending());
-    let refused = service.call(7).await.unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "Too many requests are in flight. Try again when one of them has ended."
-    );
+    let refused = service.call(7).await.unwrap_err().to_string();
+    let told = "Too many requests are in flight. Try again when one of them has ended.";
+    assert_eq!(refused, told);
     drop(waits);
     for number in [7, 8] {
         assert_eq!(service.call(number).await.unwrap(), number);
@@ -198,7 +189,7 @@ async fn a_service_without_bodies_ends_with_its_answer() {
 #[tokio::test]
 async fn a_refusal_names_no_instant_at_which_it_would_fit() {
     let limit = RateLimitLayer::new(InFlight::new(1).named("two"), LocalStore::new(), Global);
-    let app: Router = Router::new().route("/", get(async || "hello")).layer(limit);
+    let app = hello().layer(limit);
     let first = app.clone().oneshot(request()).await.unwrap();
     assert_eq!(first.headers()["ratelimit"], r#""two";r=0"#);
     let policy = r#""two";q=1;qu="concurrent-requests""#;
@@ -213,17 +204,17 @@ async fn a_refusal_names_no_instant_at_which_it_would_fit() {
     assert_eq!(decision.retry_after(), None);
     assert!(!decision.never_fits());
     let body = refused.into_body().collect().await.unwrap().to_bytes();
-    let text = std::str::from_utf8(&body).unwrap();
-    let says_when = text.contains("Try again when one of them has ended.");
-    assert!(says_when, "{text}");
+    let text = String::from_utf8_lossy(&body);
+    assert!(
+        text.contains("Try again when one of them has ended."),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn beside_what_is_settled_a_handler_settles_and_stays_in_flight() {
-    let tokens = TokenBucket::new(Quota::per_hour(1_000))
-        .named("tokens")
-        .settled();
-    let limits = (InFlight::new(2), tokens);
+    let tokens = TokenBucket::new(Quota::per_hour(1_000)).named("tokens");
+    let limits = (InFlight::new(2), tokens.settled());
     let limit = RateLimitLayer::new(limits, LocalStore::new(), Global).cost(600);
     let handler = async |Extension(hold): Extension<Hold>| {
         hold.settle(100).await.unwrap();

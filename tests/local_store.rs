@@ -31,24 +31,12 @@ fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
     ready(limiter.peek(key)).unwrap().remaining()
 }
 
-/// A store with room for one key, which is taken by key 0.
-fn full_store(
-    quota: Quota,
-) -> (
-    Limiter<FixedWindow, u64>,
-    Store<FixedWindow, u64>,
-    ManualClock,
-) {
-    let (store, clock) = store(1);
-    let limiter = RateLimiter::new(FixedWindow::new(quota), store.clone());
-    assert!(admits(&limiter, &0));
-    assert_eq!(store.usage().overflow_decisions, 0);
-    (limiter, store, clock)
-}
-
 #[test]
 fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
-    let (limiter, store, _clock) = full_store(Quota::per_hour(10));
+    let (store, _clock) = store(1);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_hour(10)), store.clone());
+    assert!(admits(&limiter, &0_u64));
+    assert_eq!(store.usage().overflow_decisions, 0);
     for _ in 0..6 {
         assert!(admits(&limiter, &1));
     }
@@ -90,11 +78,8 @@ fn a_newcomer_who_hangs_up_gives_back_its_turn_in_the_queue_that_newcomers_share
     // The last in the queue gives its turn to the next newcomer.
     let last = asks(4);
     assert_eq!(queue.delay_of(&last), 3 * turn);
-    drop(store.change(
-        &queue,
-        &4,
-        Change::End(&last, Ending::Withdrawn { cost: 1 }),
-    ));
+    let withdrawn = Change::End(&last, Ending::Withdrawn { cost: 1 });
+    drop(store.change(&queue, &4, withdrawn));
     assert_eq!(queue.delay_of(&asks(5)), 3 * turn);
 }
 

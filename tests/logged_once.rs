@@ -141,9 +141,11 @@ async fn routes_that_no_request_has_matched_in_ten_thousand_are_told_each_by_its
     }
     assert_eq!(log.told(), [""; 0]);
     assert_eq!(status(&app, "/search").await, 200);
-    let told =
-        ["/serach", "/user/{id}"].map(|route| format!("cost.route_not_matched route={route}"));
-    assert_eq!(log.told(), told);
+    let told = ["/serach", "/user/{id}"];
+    assert_eq!(
+        log.told(),
+        told.map(|it| format!("cost.route_not_matched route={it}"))
+    );
     for _ in 0..10_001 {
         assert_eq!(status(&app, "/search").await, 200);
     }
@@ -188,21 +190,18 @@ async fn a_route_of_a_rule_that_none_of_ten_thousand_requests_has_matched_is_tol
     assert_eq!(log.told(), [""; 0]);
     assert_eq!(status(&inside, "/search").await, 200);
     let told = [
-        ("searches", "GET /serach"),
-        ("users", "GET /users/{id}/{rest}"),
+        "searches route=GET /serach",
+        "users route=GET /users/{id}/{rest}",
     ];
-    let told =
-        told.map(|(rule, route)| format!("rules.route_not_matched rule={rule} route={route}"));
+    let told = told.map(|route| format!("rules.route_not_matched rule={route}"));
     assert_eq!(log.told(), told);
     // Nor again when the file was read once more.
     rules.replace(file()).unwrap();
     for _ in 0..10_001 {
         assert_eq!(status(&inside, "/search").await, 200);
     }
-    assert_eq!(
-        log.told(),
-        ["rules.route_not_matched rule=users route=/users/{id}"]
-    );
+    let told = "rules.route_not_matched rule=users route=/users/{id}";
+    assert_eq!(log.told(), [told]);
 }
 
 #[tokio::test]
@@ -224,10 +223,8 @@ async fn two_layers_whose_policies_have_one_name_are_told_and_only_those() {
     assert_eq!(log.told(), [""; 0]);
     let outer = limited(inner, named("of-both"));
     assert_eq!(status(&outer, "/").await, 200);
-    assert_eq!(
-        log.told(),
-        ["response.duplicate_policy_name policy=\"of-both\""]
-    );
+    let told = "response.duplicate_policy_name policy=\"of-both\"";
+    assert_eq!(log.told(), [told]);
 }
 
 #[tokio::test]

@@ -92,25 +92,16 @@ async fn requests_and_their_units_are_counted_by_outcome_and_by_policy_also_one_
         .observe(Metrics::new("api"))
         .layer(Echo::default());
     send(&mut service, [5, 4, 3, 2, 6, 7, 8, 8]).await;
-    told.are(
-        "requests",
-        "outcome",
-        "admitted 2, exempt 1, no_key 2, refused 1, rejected 1, shadow_refused 1",
-    );
-    told.are(
-        "units",
-        "outcome",
-        "admitted 9, refused 3, shadow_refused 2",
-    );
+    let requests = "admitted 2, exempt 1, no_key 2, refused 1, rejected 1, shadow_refused 1";
+    told.are("requests", "outcome", requests);
+    let units = "admitted 9, refused 3, shadow_refused 2";
+    told.are("units", "outcome", units);
     let by_policy = "daily admitted 2, hourly admitted 2, hourly refused 1, \
         hourly shadow_refused 1, tried admitted 1, tried shadow_refused 1";
     told.are("policy_requests", "policy outcome", by_policy);
     // The next hour begins more than a minute later.
-    told.are(
-        "wait_duration_bucket",
-        "outcome le",
-        "refused +Inf 1, shadow_refused +Inf 1",
-    );
+    let waits = "refused +Inf 1, shadow_refused +Inf 1";
+    told.are("wait_duration_bucket", "outcome le", waits);
     told.are("store_duration_count", "", "");
 }
 
@@ -154,17 +145,11 @@ async fn the_calls_of_a_limiter_are_counted_as_what_became_of_them() {
     limiter.reset("bob").now();
     let broken = RateLimiter::new(daily(), broken(StoreErrorKind::Unavailable)).observe(metrics);
     broken.debit("bob", 7).await.unwrap_err();
-    told.are(
-        "requests",
-        "outcome",
-        "admitted 3, debited 1, refused 1, store_error 1",
-    );
+    let requests = "admitted 3, debited 1, refused 1, store_error 1";
+    told.are("requests", "outcome", requests);
     told.are("units", "outcome", "admitted 11, debited 3, refused 6");
-    told.are(
-        "policy_requests",
-        "policy outcome",
-        "daily admitted 3, daily refused 1",
-    );
+    let by_policy = "daily admitted 3, daily refused 1";
+    told.are("policy_requests", "policy outcome", by_policy);
     told.are("wait_duration_count", "outcome", "refused 1");
     told.are("store_duration_count", "", "6");
     assert!(!told.0.render().contains("s3cret"));

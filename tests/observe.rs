@@ -1,9 +1,6 @@
 //! What the observer of a layer sees: each request once, whatever becomes of it.
 
-use std::{
-    convert::Infallible,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::convert::Infallible;
 
 use axum::{body::Body, http::StatusCode, response::Response};
 use http::Request;
@@ -18,7 +15,7 @@ use tollgate::{
 };
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::seen::{Seen, panics_at};
+use crate::seen::{Seen, panics, panics_at};
 use crate::stores::over_every_store;
 use crate::support::{Echo, Remote, broken, by_hand, daily};
 
@@ -190,8 +187,7 @@ async fn an_observer_that_panics_unwinds_into_its_request_and_the_charge_stays()
     let mut service = limit.layer(echo.clone());
     for left in [1, 0] {
         let ready = service.ready().await.unwrap();
-        let called = catch_unwind(AssertUnwindSafe(|| drop(ready.call(7))));
-        assert!(called.is_err());
+        assert!(panics(|| ready.call(7)));
         assert_eq!(limit.limiter().peek(&()).now().remaining(), left);
     }
     // Others go on, and a refusal is no panic here.
@@ -209,7 +205,7 @@ async fn an_observer_that_panics_gives_the_turn_back() {
     // The first one does not wait, and is charged.
     for _ in 0..3 {
         let mut service = service.clone();
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(7)))).is_err());
+        assert!(panics(|| service.call(7)));
         assert_eq!(limit.limiter().peek(&()).now().remaining(), 2);
     }
 }
@@ -224,7 +220,7 @@ async fn an_observer_that_panics_gives_the_place_in_flight_back() {
     for _ in 0..3 {
         let request = Request::get("/").body(Body::empty()).unwrap();
         let mut service = service.clone();
-        assert!(catch_unwind(AssertUnwindSafe(|| drop(service.call(request)))).is_err());
+        assert!(panics(|| service.call(request)));
         assert_eq!(free.limiter().peek(&()).now().remaining(), 2);
     }
 }

@@ -3,7 +3,6 @@
 
 use std::{
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{Arc, Mutex, mpsc},
     task::{Context, Waker},
@@ -12,7 +11,7 @@ use std::{
 };
 
 use crate::ready::ready;
-use crate::seen::{Seen, panics_at};
+use crate::seen::{Seen, panics, panics_at};
 use crate::stores::over_every_store;
 use crate::support::{Remote, broken, by_hand, daily};
 use crate::tokio_time::{is_due, millis, store, ten_a_second};
@@ -214,39 +213,29 @@ async fn who_gives_up_is_not_told_and_who_can_never_be_ready_is_refused() {
 
 #[test]
 fn an_observer_that_panics_unwinds_into_its_call_and_the_charge_stays() {
-    let limiter = RateLimiter::new(daily(2), by_hand().1);
-    let panics = limiter
-        .clone()
-        .observe(panics_at::<String>(Outcome::Admitted));
-    let called = catch_unwind(AssertUnwindSafe(|| drop(panics.check("bob").now())));
-    assert!(called.is_err());
+    let limiter = RateLimiter::<_, LocalStore<_, String, _>>::new(daily(2), by_hand().1);
+    let observed = limiter.clone().observe(panics_at(Outcome::Admitted));
+    assert!(panics(|| observed.check("bob").now()));
     assert_eq!(limiter.peek("bob").now().remaining(), 1);
-    let called = catch_unwind(AssertUnwindSafe(|| ready(panics.check("bob"))));
-    assert!(called.is_err());
+    assert!(panics(|| ready(observed.check("bob"))));
     assert_eq!(limiter.peek("bob").now().remaining(), 0);
     // Others go on, and a refusal is no panic here.
-    assert!(!panics.check("bob").now().is_admitted());
+    assert!(!observed.check("bob").now().is_admitted());
     assert!(limiter.check("alice").now().is_admitted());
 
-    let panics = limiter
-        .clone()
-        .observe(panics_at::<String>(Outcome::Refused));
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(panics.check("bob").now()))).is_err());
+    let observed = limiter.clone().observe(panics_at(Outcome::Refused));
+    assert!(panics(|| observed.check("bob").now()));
     assert_eq!(limiter.peek("alice").now().remaining(), 1);
     assert!(limiter.check("alice").now().is_admitted());
 }
 
 #[test]
 fn an_observer_that_panics_ends_what_is_held_as_if_the_hold_were_dropped() {
-    let limiter = RateLimiter::new(InFlight::new(2), by_hand().1);
-    let panics = limiter
-        .clone()
-        .observe(panics_at::<String>(Outcome::Admitted));
+    let limiter = RateLimiter::<_, LocalStore<_, String, _>>::new(InFlight::new(2), by_hand().1);
+    let observed = limiter.clone().observe(panics_at(Outcome::Admitted));
     for _ in 0..3 {
-        let held = catch_unwind(AssertUnwindSafe(|| drop(panics.hold("bob", 1).now())));
-        assert!(held.is_err());
-        let held = catch_unwind(AssertUnwindSafe(|| drop(ready(panics.hold("bob", 1)))));
-        assert!(held.is_err());
+        assert!(panics(|| observed.hold("bob", 1).now()));
+        assert!(panics(|| ready(observed.hold("bob", 1))));
         assert_eq!(limiter.peek("bob").now().remaining(), 2);
     }
 }
@@ -255,11 +244,10 @@ fn an_observer_that_panics_ends_what_is_held_as_if_the_hold_were_dropped() {
 async fn an_observer_that_panics_or_asks_the_limiter_itself_stops_nobody_who_waits() {
     let limiter = RateLimiter::new(Gcra::new(Quota::per_second(10)).burst(1), store());
     let limiter = Arc::new(limiter);
-    let panics = (*limiter)
-        .clone()
-        .observe(panics_at::<String>(Outcome::Admitted));
+    let observed = panics_at::<String>(Outcome::Admitted);
+    let observed = (*limiter).clone().observe(observed);
     assert!(limiter.check("bob").await.unwrap().is_admitted());
-    let first = tokio::spawn(async move { drop(panics.until_ready("bob", 1).await) });
+    let first = tokio::spawn(async move { drop(observed.until_ready("bob", 1).await) });
     tokio::task::yield_now().await;
     let start = Instant::now();
     limiter.until_ready("bob", 1).await.unwrap();

@@ -5,29 +5,18 @@ use std::time::Duration;
 
 use crate::local::store;
 use crate::ready::ready;
-use tollgate::{Decision, Quota, RateLimiter, algorithm::*};
+use tollgate::{Quota, RateLimiter, algorithm::*};
 
-/// A caller with two plans: asks under the first or the second of them, for so much. Of a cost of 0
-/// it is told what is left.
-fn caller<A: KeyLimit>(plans: [A; 2]) -> impl Fn(usize, u32) -> Decision {
+/// What was spent under one plan leaves everything under the other, and the other way round.
+fn begins_anew<A: KeyLimit>(why: &str, plans: [A; 2]) {
     let (store, _clock) = store(10);
     let limiters = plans.map(|plan| RateLimiter::new(plan, store.clone()));
-    move |plan, cost| ready(limiters[plan].check_cost(&1, cost)).unwrap()
-}
-
-/// Whoever has spent everything under one plan has everything under the other, and the other way
-/// round.
-fn begins_anew<A: KeyLimit>(why: &str, plans: [A; 2]) {
-    let ask = caller(plans);
-    for plan in [0, 1] {
-        let all = ask(plan, 0);
-        assert_eq!(all.remaining(), all.limit(), "{why}");
-        assert!(ask(plan, 5).is_admitted(), "{why}");
-    }
-    for plan in [0, 1] {
-        let told = ask(plan, 0);
+    for limiter in &limiters {
+        let told = ready(limiter.check_cost(&1, 5)).unwrap();
         assert_eq!(told.remaining(), told.limit() - 5, "{why}");
     }
+    let told = ready(limiters[0].peek(&1)).unwrap();
+    assert_eq!(told.remaining(), told.limit() - 5, "{why}");
 }
 
 #[test]
@@ -56,8 +45,11 @@ fn another_shape_begins_anew_and_so_do_numbers_without_a_name() {
     begins_anew("unnamed", unnamed);
     let names = ["x", "y"].map(|name| TokenBucket::new(minute).named(name));
     begins_anew("names", names);
-    let never = TokenBucket::new(Quota::per_minute(0)).named("x");
-    let ask = caller([never, TokenBucket::new(minute).named("x")]);
-    assert!(ask(1, 10).is_admitted());
-    assert!(ask(0, 1).never_fits());
+    let (store, _clock) = store(10);
+    let [never, some] = [0, 10].map(|units| {
+        let bucket = TokenBucket::new(Quota::per_minute(units)).named("x");
+        RateLimiter::new(bucket, store.clone())
+    });
+    assert!(ready(some.check_cost(&1, 10)).unwrap().is_admitted());
+    assert!(ready(never.check(&1)).unwrap().never_fits());
 }

@@ -58,8 +58,8 @@ fn newcomers_to_a_full_place_share_one_bucket_and_the_other_place_is_as_always()
         assert_eq!(refused.policy(), "first");
     }
     assert_eq!(left(&limiter, Some(0), Some(7)), [2, 6]);
-    assert_eq!(store.usage().keys, 2);
-    assert_eq!(store.usage().overflow_decisions, 6);
+    let usage = store.usage();
+    assert_eq!((usage.keys, usage.overflow_decisions), (2, 6));
 }
 
 #[test]

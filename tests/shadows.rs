@@ -42,12 +42,19 @@ fn shadows_of<L: Limit>(limits: &L, snapshot: &L::Snapshot) -> Vec<(PolicyDecisi
     all
 }
 
+/// Calls a test's own `holds` with each of the algorithms.
+macro_rules! each {
+    ($given:tt $($name:literal, $made:expr, $model:ident $numbers:tt;)+) => {
+        $(holds($name, &$made, $made.shadow());)+
+    };
+}
+
 macro_rules! for_every_algorithm {
-    ($case:ident) => {
+    () => {
         let quota = Quota::per_second(2);
         let (burst, precision) = (5, Duration::from_millis(100));
         let interval = Duration::from_millis(400);
-        every_algorithm!($case, quota, burst, precision, interval);
+        every_algorithm!(each, quota, burst, precision, interval);
     };
 }
 
@@ -110,12 +117,7 @@ fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
         assert!(several.contains(&refused), "{name}: {refused}");
         assert!(several.contains(&would_refuse), "{name}: {would_refuse}");
     }
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            holds($name, &$made, $made.shadow());
-        )+};
-    }
-    for_every_algorithm!(case);
+    for_every_algorithm!();
 }
 
 #[test]
@@ -140,26 +142,23 @@ fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
             assert_eq!(shadows_of(&limits, &stands), [expected], "{name}");
         }
     }
-    macro_rules! case {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            holds($name, &$made, $made.shadow());
-        )+};
-    }
-    for_every_algorithm!(case);
+    for_every_algorithm!();
 }
 
 fn a_day(units: u64, name: &str) -> FixedWindow {
     FixedWindow::new(Quota::per_day(units)).named(name)
 }
 
+async fn answer(_: Request<()>) -> Result<Response<String>, Infallible> {
+    Ok(Response::default())
+}
+
 #[test]
 fn no_field_tells_of_it_and_nobody_is_refused_or_delayed_by_it() {
     let queue = LeakyBucket::new(Quota::per_hour(1)).queue().shadow();
     let limits = (a_day(5, "five"), a_day(1, "one").shadow(), queue);
-    let mut service =
-        RateLimitLayer::new(limits, LocalStore::new(), Global).layer(tower::service_fn(
-            |_: Request<()>| async { Ok::<_, Infallible>(Response::new(String::new())) },
-        ));
+    let limit = RateLimitLayer::new(limits, LocalStore::new(), Global);
+    let mut service = limit.layer(tower::service_fn(answer));
     for left in [4, 3, 2, 1, 0] {
         let response = ready(service.call(Request::new(()))).unwrap();
         assert_eq!(response.status(), 200);
@@ -175,9 +174,7 @@ fn no_field_tells_of_it_and_nobody_is_refused_or_delayed_by_it() {
 fn where_all_limits_are_in_shadow_there_is_no_policy_and_no_field() {
     let limit = RateLimitLayer::new(a_day(1, "one").shadow(), LocalStore::new(), Global);
     let limiter = limit.limiter().clone();
-    let mut service = limit.layer(tower::service_fn(|_: Request<()>| async {
-        Ok::<_, Infallible>(Response::new(String::new()))
-    }));
+    let mut service = limit.layer(tower::service_fn(answer));
     for _ in 0..3 {
         let response = ready(service.call(Request::new(()))).unwrap();
         assert!(response.headers().is_empty());
@@ -190,10 +187,8 @@ fn where_all_limits_are_in_shadow_there_is_no_policy_and_no_field() {
 
 #[test]
 fn what_it_would_refuse_holds_nothing_of_it_and_is_charged_nothing_when_it_is_settled() {
-    let limits = (
-        a_day(9, "nine").settled(),
-        a_day(3, "three").settled().shadow(),
-    );
+    let tried = a_day(3, "three").settled().shadow();
+    let limits = (a_day(9, "nine").settled(), tried);
     let store = LocalStore::<_, String>::new();
     let limiter = RateLimiter::new(limits.clone(), store.clone());
     let hold = |cost| ready(limiter.hold("bob", cost)).unwrap().unwrap();
@@ -270,18 +265,14 @@ fn one_that_is_set_up_wrongly_refuses_nobody_and_is_told_each_time() {
         counts.are([5, 0, 5]);
     }
     let a_minute = Quota::per_minute(9);
+    let bucket = || TokenBucket::new(a_minute).named("shadow");
     refuses_nobody(a_day(0, "shadow").shadow(), 1);
-    refuses_nobody(
-        TokenBucket::new(a_minute).burst(0).named("shadow").shadow(),
-        1,
-    );
+    refuses_nobody(bucket().burst(0).shadow(), 1);
     refuses_nobody(Gcra::new(Quota::per_day(0)).named("shadow").shadow(), 1);
     let no_room = LeakyBucket::new(a_minute).capacity(0);
     refuses_nobody(no_room.clone().named("shadow").shadow(), 1);
     refuses_nobody(no_room.queue().named("shadow").shadow(), 1);
     // A cost that it could never let through.
     refuses_nobody(SlidingLog::new(a_minute).named("shadow").shadow(), 10);
-    let wait = Duration::from_secs(1);
-    let waits = TokenBucket::new(a_minute).wait_at_most(wait);
-    refuses_nobody(waits.named("shadow").shadow(), 20);
+    refuses_nobody(bucket().wait_at_most(Duration::from_secs(1)).shadow(), 20);
 }

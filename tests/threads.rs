@@ -36,17 +36,10 @@ fn for_every_algorithm(body: &impl Body) {
         };
     }
     every_algorithm!(run, quota, burst, precision, interval);
-    let interval = MinInterval::new(interval);
-    body.run("a pair", 1, (Gcra::new(quota), interval));
-    body.run(
-        "a triple",
-        40,
-        (
-            FixedWindow::new(quota),
-            SlidingLog::new(quota),
-            TokenBucket::new(quota).burst(40),
-        ),
-    );
+    let (window, log) = (FixedWindow::new(quota), SlidingLog::new(quota));
+    body.run("a pair", 1, (Gcra::new(quota), MinInterval::new(interval)));
+    let bucket = TokenBucket::new(quota).burst(40);
+    body.run("a triple", 40, (window, log, bucket));
 }
 
 fn admits<A: KeyLimit>(limiter: &Limiter<A>, key: u64) -> bool {
@@ -128,12 +121,9 @@ fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
             assert!(was_full, "{name} was never full");
             assert!(store.usage().keys <= 300);
             let (mut so_far, mut due) = (0, 0);
-            for (round, (granted, alone)) in
-                granted.iter().zip(granted_alone(algorithm)).enumerate()
-            {
-                so_far += granted;
-                due += alone;
-                assert!(so_far <= due, "{name}: {so_far} of {due} by round {round}");
+            for (granted, alone) in granted.iter().zip(granted_alone(algorithm)) {
+                (so_far, due) = (so_far + granted, due + alone);
+                assert!(so_far <= due, "{name}: {so_far} of {due}");
             }
         }
     }
@@ -149,10 +139,8 @@ struct Transfers<A: KeyLimit>(RateLimiter<EachOf<(A, A)>, PairStore<A>>);
 impl<A: KeyLimit> Transfers<A> {
     fn new(algorithm: A) -> Self {
         let store = LocalStore::builder().clock(ManualClock::at(START)).build();
-        Self(RateLimiter::new(
-            EachOf((algorithm.clone(), algorithm)),
-            store,
-        ))
+        let limits = EachOf((algorithm.clone(), algorithm));
+        Self(RateLimiter::new(limits, store))
     }
 
     fn admits(&self, from: u64, to: u64) -> bool {
@@ -186,7 +174,7 @@ fn everybody_to_everybody<A: KeyLimit>(transfers: &Transfers<A>, rounds: u64) ->
             }
             if transfers.admits(from, to) {
                 for (counts, key) in [(&counts.sent, from), (&counts.received, to)] {
-                    counts[usize::try_from(key).unwrap()].fetch_add(1, Ordering::Relaxed);
+                    counts[key as usize].fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -201,9 +189,7 @@ fn eight_threads_on_overlapping_pairs_of_keys_charge_each_exactly_what_was_admit
         fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
             let transfers = Transfers::new(algorithm);
             let counts = everybody_to_everybody(&transfers, 2 * limit.max(20));
-            let count = |counts: &[AtomicU64], key: u64| {
-                counts[usize::try_from(key).unwrap()].load(Ordering::Relaxed)
-            };
+            let count = |of: &[AtomicU64], key| of[key as usize].load(Ordering::Relaxed);
             for from in 0..PEOPLE {
                 let (sent, left) = (count(&counts.sent, from), transfers.peek(Some(from), None));
                 assert_eq!(left.remaining(), limit - sent, "{name}: {from} sent {sent}");

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,6 +12,11 @@ use tollgate::observe::{Event, Observe, Outcome};
 /// Panics at whatever has this outcome.
 pub(crate) fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
     move |event: &Event<'_, K>| assert_ne!(event.outcome(), outcome, "on purpose")
+}
+
+/// Whether this panics.
+pub(crate) fn panics<T>(run: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(|| drop(run()))).is_err()
 }
 
 /// Writes down what it sees.
