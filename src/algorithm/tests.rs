@@ -9,17 +9,14 @@ fn memory_per_key_is_what_the_table_says() {
     fn bytes<A: KeyLimit>() -> usize {
         size_of::<A::State>()
     }
-    assert_eq!(
-        [
-            bytes::<TokenBucket>(),
-            bytes::<Gcra>(),
-            bytes::<LeakyBucket>(),
-        ],
-        [24; 3]
-    );
-    assert_eq!(bytes::<FixedWindow>(), 16);
+    let buckets = [
+        bytes::<TokenBucket>(),
+        bytes::<Gcra>(),
+        bytes::<LeakyBucket>(),
+    ];
     let waits = [bytes::<LeakyBucketQueue>(), bytes::<WaitAtMost<Gcra>>()];
-    assert_eq!(waits, [24; 2]);
+    assert_eq!((buckets, waits), ([24; 3], [24; 2]));
+    assert_eq!(bytes::<FixedWindow>(), 16);
     assert_eq!(bytes::<InFlight>(), 32);
     assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
     assert_eq!(admissions::BYTES_PER_ENTRY, 16);
@@ -66,24 +63,17 @@ fn what_a_policy_says_of_requests_stays_whatever_is_set_later() {
     let quota = Quota::per_minute(6);
     let bucket = || TokenBucket::new(quota).per_request().shadow();
     let leaky = || LeakyBucket::new(quota).per_request().shadow();
-    let buckets = SlidingBuckets::new(quota, std::time::Duration::from_secs(1));
-    let set_later = [
-        bucket().burst(9).policy().clone(),
-        bucket()
-            .wait_at_most(std::time::Duration::from_secs(1))
-            .policy()
-            .clone(),
-        leaky().capacity(9).policy().clone(),
-        leaky().queue().capacity(9).policy().clone(),
-        buckets.per_request().shadow().strict().policy().clone(),
-        FixedWindow::new(quota)
-            .per_request()
-            .shadow()
-            .from_first_request()
-            .policy()
-            .clone(),
-    ];
-    for policy in set_later {
+    let second = std::time::Duration::from_secs(1);
+    let buckets = SlidingBuckets::new(quota, second);
+    let window = FixedWindow::new(quota).per_request().shadow();
+    for policy in [
+        bucket().burst(9).policy(),
+        bucket().wait_at_most(second).policy(),
+        leaky().capacity(9).policy(),
+        leaky().queue().capacity(9).policy(),
+        buckets.per_request().shadow().strict().policy(),
+        window.from_first_request().policy(),
+    ] {
         assert!(policy.counts_requests() && policy.is_in_shadow());
         assert!(policy.name().ends_with("-per-request"), "{}", policy.name());
     }

@@ -87,7 +87,7 @@ fn the_order_of_the_members_makes_a_different_policy() {
 
 #[test]
 fn a_span_is_printed_in_its_largest_whole_unit() {
-    let told: Vec<String> = [
+    let spans = [
         0,
         1,
         1_500,
@@ -95,8 +95,7 @@ fn a_span_is_printed_in_its_largest_whole_unit() {
         90_000_000,
         3_600_000_000,
         172_800_000_000,
-    ]
-    .map(|micros| Span(micros).to_string())
-    .into();
+    ];
+    let told = spans.map(|micros| Span(micros).to_string());
     assert_eq!(told, ["0us", "1us", "1500us", "2ms", "90s", "1h", "2d"]);
 }

@@ -68,13 +68,7 @@ pub(super) fn hopeless() -> Decision {
 
 /// The decision of a tuple with these judgements, in order.
 pub(super) fn both(api: Judgement, daily: Judgement) -> Decision {
-    let left = |judgement| {
-        if judgement == Judgement::Admitted {
-            7
-        } else {
-            0
-        }
-    };
+    let left = |judgement| 7 * u64::from(judgement == Judgement::Admitted);
     Decision::of_all(vec![
         policy(API, left(api), SECOND / 2, api),
         policy(DAILY, left(daily), SECOND * 87, daily),

@@ -12,7 +12,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn request(peer: &str, headers: &[(&str, &str)]) -> Request<()> {
+pub(super) fn request(peer: &str, headers: &[(&str, &str)]) -> Request<()> {
     let mut request = Request::new(());
     let peer = SocketAddr::new(ip(peer), 443);
     request.extensions_mut().insert(peer);
@@ -32,6 +32,24 @@ fn by_xff() -> ClientIp {
     ClientIp::x_forwarded_for(["10.0.0.0/8"])
 }
 
+/// Each that reads a header, and what others say in each.
+fn by_each() -> [ClientIp; 3] {
+    let trusted = ["10.0.0.0/8"];
+    [
+        by_xff(),
+        ClientIp::forwarded(trusted),
+        ClientIp::header("X-Real-IP", trusted),
+    ]
+}
+
+const NAMED: [(&str, &str); 5] = [
+    ("x-forwarded-for", "1.1.1.1"),
+    ("forwarded", "for=2.2.2.2"),
+    ("x-real-ip", "3.3.3.3"),
+    ("x_forwarded_for", "6.6.6.6"),
+    ("x_real_ip", "6.6.6.6"),
+];
+
 /// The key for a value of `X-Forwarded-For` that the proxy sends.
 fn xff(value: &str) -> IpAddr {
     key(&by_xff(), PROXY, &[("x-forwarded-for", value)])
@@ -45,19 +63,9 @@ fn forwarded(value: &str) -> IpAddr {
 
 #[test]
 fn an_untrusted_peer_cannot_choose_its_key() {
-    let headers = [
-        ("x-forwarded-for", "1.2.3.4"),
-        ("forwarded", "for=1.2.3.4"),
-        ("x-real-ip", "1.2.3.4"),
-        ("x-real-ip", "5.6.7.8"),
-    ];
-    let trusted = ["10.0.0.0/8"];
-    for by in [
-        by_xff(),
-        ClientIp::forwarded(trusted),
-        ClientIp::header("x-real-ip", trusted),
-    ] {
-        assert_eq!(key(&by, "203.0.113.9", &headers), ip("203.0.113.9"));
+    let twice = [NAMED, NAMED].concat();
+    for by in by_each() {
+        assert_eq!(key(&by, "203.0.113.9", &twice), ip("203.0.113.9"));
     }
 }
 
@@ -107,23 +115,15 @@ fn all_lines_of_the_header_are_read_from_the_last_one_on() {
     assert_eq!(lines("garbage", "1.2.3.4"), ip("1.2.3.4"));
     assert_eq!(lines("1.2.3.4", ","), ip("1.2.3.4"));
 
-    let by = ClientIp::forwarded(["10.0.0.0/8"]);
-    let headers = [
-        ("forwarded", r#"for=6.6.6.6;host=""#),
-        ("forwarded", "for=1.2.3.4"),
-    ];
+    let [_, by, _] = by_each();
+    let headers = [r#"for=6.6.6.6;host=""#, "for=1.2.3.4"].map(|value| ("forwarded", value));
     assert_eq!(key(&by, PROXY, &headers), ip("1.2.3.4"));
 }
 
 #[test]
 fn every_spelling_of_an_address_is_one_client() {
-    for spelling in [
-        "::ffff:1.2.3.4",
-        "::FFFF:102:304",
-        "1.2.3.4",
-        "64:ff9b::1.2.3.4",
-        "::ffff:0:1.2.3.4",
-    ] {
+    let spellings = "::ffff:1.2.3.4 ::FFFF:102:304 1.2.3.4 64:ff9b::1.2.3.4 ::ffff:0:1.2.3.4";
+    for spelling in spellings.split(' ') {
         assert_eq!(xff(spelling), ip("1.2.3.4"), "{spelling}");
     }
     for spelling in ["2001:db8::1", "2001:DB8:0:0::1", "2001:0db8::ffff:1.2.3.4"] {
@@ -133,39 +133,26 @@ fn every_spelling_of_an_address_is_one_client() {
 
 #[test]
 fn all_addresses_of_one_64_are_one_client_and_a_coarser_second_limit_is_possible() {
-    let clients = |by: &ClientIp, addresses: &[String]| -> usize {
-        let keys: HashSet<_> = addresses
-            .iter()
-            .map(|address| key(by, PROXY, &[("x-forwarded-for", address)]))
-            .collect();
-        keys.len()
+    let clients = |by: ClientIp, (begin, end): (&str, &str)| -> usize {
+        let address = |number| format!("2001:db8:{begin}{number:x}{end}");
+        let of = |number| key(&by, PROXY, &[("x-forwarded-for", &address(number))]);
+        (0..=u16::MAX)
+            .step_by(97)
+            .map(of)
+            .collect::<HashSet<_>>()
+            .len()
     };
-    let hosts: Vec<_> = (0..=u16::MAX)
-        .step_by(97)
-        .map(|host| format!("2001:db8::{host:x}"))
-        .collect();
-    let nets: Vec<_> = (0..300)
-        .map(|net| format!("2001:db8:7:{net:x}::1"))
-        .collect();
-    assert_eq!(clients(&by_xff(), &hosts), 1);
-    assert_eq!(clients(&by_xff(), &nets), 300);
-    assert_eq!(clients(&by_xff().ipv6_prefix(48), &nets), 1);
+    let (hosts, nets) = ((":", ""), ("7:", "::1"));
+    assert_eq!(clients(by_xff(), hosts), 1);
+    assert_eq!(clients(by_xff(), nets), 676);
+    assert_eq!(clients(by_xff().ipv6_prefix(48), nets), 1);
 }
 
 #[test]
 fn reading_stops_at_whatever_names_no_address() {
-    for garbage in [
-        "garbage",
-        "unknown",
-        "_hidden",
-        "fe80::1%eth0",
-        "1.2.3.4 5.6.7.8",
-        "\"1.2.3.4\"",
-        "for=1.2.3.4",
-        "1.2.3.4/8",
-        "ü",
-        "-",
-    ] {
+    let garbage = "garbage|unknown|_hidden|fe80::1%eth0|1.2.3.4 5.6.7.8|\"1.2.3.4\"|for=1.2.3.4|\
+                   1.2.3.4/8|ü|-";
+    for garbage in garbage.split('|') {
         assert_eq!(xff(garbage), ip(PROXY), "{garbage}");
         assert_eq!(xff(&format!("1.2.3.4, {garbage}")), ip(PROXY), "{garbage}");
     }
@@ -173,18 +160,9 @@ fn reading_stops_at_whatever_names_no_address() {
 
 #[test]
 fn a_malformed_forwarded_header_stops_the_reading() {
-    for value in [
-        r#"for=1.2.3.4;host=""#,
-        r#"for=""#,
-        "for=[",
-        r#"for="[::1""#,
-        r#"="x""#,
-        ";;;",
-        "for=unknown",
-        "for=_hidden",
-        "for=1.2.3.4;for=5.6.7.8",
-        "proto=https",
-    ] {
+    let malformed = r#"for=1.2.3.4;host="|for="|for=[|for="[::1"|="x"|;;;|for=unknown|for=_hidden"#;
+    let others = ["for=1.2.3.4;for=5.6.7.8", "proto=https"];
+    for value in malformed.split('|').chain(others) {
         assert_eq!(forwarded(value), ip(PROXY), "{value}");
         let behind = format!("for=1.2.3.4, {value}");
         assert_eq!(forwarded(&behind), ip(PROXY), "{behind}");
@@ -263,22 +241,9 @@ fn proxies_are_recognised_in_every_spelling() {
 
 #[test]
 fn no_header_but_the_chosen_one_is_read() {
-    let trusted = ["10.0.0.0/8"];
-    let headers = [
-        ("x-forwarded-for", "1.1.1.1"),
-        ("forwarded", "for=2.2.2.2"),
-        ("x-real-ip", "3.3.3.3"),
-        ("x_forwarded_for", "6.6.6.6"),
-        ("x_real_ip", "6.6.6.6"),
-    ];
-    let chosen = [
-        (by_xff(), "1.1.1.1"),
-        (ClientIp::forwarded(trusted), "2.2.2.2"),
-        (ClientIp::header("X-Real-IP", trusted), "3.3.3.3"),
-    ];
-    for (by, client) in chosen {
-        assert_eq!(key(&by, PROXY, &headers), ip(client));
-        assert_eq!(key(&by, PROXY, &headers[3..]), ip(PROXY));
+    for (by, client) in by_each().iter().zip(["1.1.1.1", "2.2.2.2", "3.3.3.3"]) {
+        assert_eq!(key(by, PROXY, &NAMED), ip(client));
+        assert_eq!(key(by, PROXY, &NAMED[3..]), ip(PROXY));
     }
 }
 
@@ -294,22 +259,15 @@ fn a_header_of_one_address_must_be_there_once_and_hold_one() {
     assert_eq!(real(&["1.2.3.4, 5.6.7.8"]), Ok(Some(ip(PROXY))));
     assert_eq!(real(&[""]), Ok(Some(ip(PROXY))));
     assert_eq!(real(&[]), Ok(Some(ip(PROXY))));
-    for twice in [
-        ["1.2.3.4", "5.6.7.8"],
-        ["1.2.3.4", "1.2.3.4"],
-        ["1.2.3.4", ""],
-    ] {
-        assert_eq!(real(&twice).unwrap_err().status(), 400);
+    for other in ["5.6.7.8", "1.2.3.4", ""] {
+        assert_eq!(real(&["1.2.3.4", other]).unwrap_err().status(), 400);
     }
 }
 
 #[test]
 fn whatever_makes_no_sense_is_refused_when_it_is_built() {
-    let trusts_everyone = ClientIp::try_forwarded(["0.0.0.0/0"]).unwrap_err();
-    assert!(matches!(
-        trusts_everyone,
-        ConfigError::TrustsEveryone { .. }
-    ));
+    let error = ClientIp::try_forwarded(["0.0.0.0/0"]).unwrap_err();
+    assert!(matches!(error, ConfigError::TrustsEveryone { .. }));
     let nobody = ClientIp::try_x_forwarded_for(Vec::<String>::new()).unwrap_err();
     assert_eq!(nobody, ConfigError::NoTrustedProxies);
     let name = ClientIp::try_header("x real ip", ["10.0.0.1"]).unwrap_err();

@@ -22,6 +22,13 @@ fn shared() -> HeaderKey {
     anonymous.extract(&Request::new(())).unwrap().unwrap()
 }
 
+fn header(value: &[u8]) -> String {
+    written(HeaderKey::from(value))
+}
+
+/// Each character that is written as it is.
+const PLAIN: &str = "Bob@example.com,a=b+c~/x:y_z-.";
+
 #[test]
 fn each_type_writes_these_bytes_and_no_others() {
     let v4 = Ipv4Addr::new(192, 0, 2, 1);
@@ -35,10 +42,7 @@ fn each_type_writes_these_bytes_and_no_others() {
         (written(Cow::<str>::Owned("bob".to_owned())), "s:bob;"),
         (written((&"bob", &1_u8)), "s:bob;u:1;"),
         (written(""), "s:;"),
-        (
-            written("Bob@example.com,a=b+c~/x:y_z-."),
-            "s:Bob@example.com,a=b+c~/x:y_z-.;",
-        ),
+        (written(PLAIN), &*format!("s:{PLAIN};")),
         (written('é'), "s:%C3%A9;"),
         (written(Method::GET), "s:GET;"),
         (written([0, 0xFF, b'a']), "b:%00%FFa;"),
@@ -52,17 +56,11 @@ fn each_type_writes_these_bytes_and_no_others() {
         (written(42_u8), "u:42;"),
         (written(42_u128), "u:42;"),
         (written(42_usize), "u:42;"),
-        (
-            written(u128::MAX),
-            "u:340282366920938463463374607431768211455;",
-        ),
+        (written(u128::MAX), &format!("u:{};", u128::MAX)),
         (written(-5_i8), "i:-5;"),
         (written(-5_i128), "i:-5;"),
         (written(-5_isize), "i:-5;"),
-        (
-            written(i128::MIN),
-            "i:-170141183460469231731687303715884105728;",
-        ),
+        (written(i128::MIN), &format!("i:{};", i128::MIN)),
         (written(v4), "4:192.0.2.1;"),
         (written(IpAddr::V4(v4)), "4:192.0.2.1;"),
         (written(v6), "6:2001:db8::1;"),
@@ -76,21 +74,15 @@ fn each_type_writes_these_bytes_and_no_others() {
         (written(Some(None::<u8>)), "o;n;"),
         (written(("a", 1_u8)), "s:a;u:1;"),
         (
-            written((1_u8, (), "b", 'c', -1_i8, v4)),
-            "u:1;n;s:b;s:c;i:-1;4:192.0.2.1;",
+            written(((), 1_u8, "b", 'c', -1, ())),
+            "n;u:1;s:b;s:c;i:-1;n;",
         ),
         (written((1_u8, (2_u8, 3_u8), 4_u8)), "u:1;u:2;u:3;u:4;"),
         (written(shared()), "n;"),
         (written(Some(shared())), "o;n;"),
-        (written(HeaderKey::from("")), "x:9odHaANIGTttOxb2Z2haHg;"),
-        (
-            written(HeaderKey::from("sk-live-1")),
-            "x:Yr8uNvS_17etIlh-Nr-TUw;",
-        ),
-        (
-            written(HeaderKey::from(&[b'x'; 63][..])),
-            "X:B6K0cB58qvsYIqCD8C2NDQ;",
-        ),
+        (header(b""), "x:9odHaANIGTttOxb2Z2haHg;"),
+        (header(b"sk-live-1"), "x:Yr8uNvS_17etIlh-Nr-TUw;"),
+        (header(&[b'x'; 63]), "X:B6K0cB58qvsYIqCD8C2NDQ;"),
         (written("a".repeat(65)), "S:IDvz06rRpbBrv1TzOF79Dg;"),
         (written([b'a'; 65]), "B:VvyMoRcSNwSXML_wRqNqpg;"),
         (written("a".repeat(65_536)), "S:YcS2As2c9VT1ST250y-W8A;"),
@@ -112,11 +104,11 @@ fn a_route_is_its_pattern_and_no_route_is_none_of_them() {
 
 #[test]
 fn a_digest_depends_on_its_key_alone() {
-    let with = |key: &[u8; 32]| {
+    let with = |key| {
         KeyParts::keyed(key)
             .secret(b"sk-live-1")
-            .clone()
-            .into_bytes()
+            .as_bytes()
+            .to_vec()
     };
     assert_eq!(with(&[7; 32]), b"x:9yK7OmANwq0JKjl_uprD8w;");
     assert_eq!(with(&[7; 32]), with(&[7; 32]));

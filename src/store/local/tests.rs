@@ -18,14 +18,8 @@ fn slots<K, S>(table: &Table<K, S>) -> usize {
     shards.map(|shard| shard.entries.slots()).sum()
 }
 
-fn admits<A: KeyLimit>(
-    table: &Table<u64, A::State>,
-    algorithm: &A,
-    key: u64,
-    now: Timestamp,
-) -> bool {
-    let clock = ManualClock::at(now);
-    let verdict = table.decide(algorithm, &key, Ask::Charge(1), &clock);
+fn admits<A: KeyLimit>(table: &Table<u64, A::State>, rule: &A, key: u64, now: Timestamp) -> bool {
+    let verdict = table.decide(rule, &key, Ask::Charge(1), &ManualClock::at(now));
     verdict.admitted
 }
 
@@ -70,14 +64,22 @@ fn a_full_table_is_three_quarters_full_and_stays_so_while_keys_come_and_go() {
     }
 }
 
-#[test]
-fn a_slice_visits_a_few_buckets_and_no_more() {
+/// A hundred thousand keys that are idle at this instant.
+fn idle_keys() -> (FixedWindow, Table<u64, FixedState>, Timestamp) {
     let algorithm = FixedWindow::new(Quota::per_minute(5));
     let table = Table::new(1_000_000);
-    for key in 0..100_000_u64 {
+    for key in 0..100_000 {
         admits(&table, &algorithm, key, START);
     }
     let idle = START.saturating_add(Duration::from_secs(120));
+    (algorithm, table, idle)
+}
+
+type FixedState = <FixedWindow as KeyLimit>::State;
+
+#[test]
+fn a_slice_visits_a_few_buckets_and_no_more() {
+    let (algorithm, table, idle) = idle_keys();
     let mut keys = table.shards.keys();
     for key in 0..200_000 {
         admits(&table, &algorithm, key % 3_000, idle);
@@ -90,12 +92,7 @@ fn a_slice_visits_a_few_buckets_and_no_more() {
 /// As by a caller who peeks before each check: every second call.
 #[test]
 fn looks_take_no_slice_from_the_decisions_between_them() {
-    let algorithm = FixedWindow::new(Quota::per_minute(5));
-    let table = Table::new(1_000_000);
-    for key in 0..100_000_u64 {
-        admits(&table, &algorithm, key, START);
-    }
-    let idle = START.saturating_add(Duration::from_secs(120));
+    let (algorithm, table, idle) = idle_keys();
     let clock = ManualClock::at(idle);
     for _ in 0..1_000_000 {
         admits(&table, &algorithm, 0, idle);

@@ -261,12 +261,8 @@ impl<L: Scripted> World<L> {
         let then = at(answer.at + now - sent.0);
         let is_refused = !self.plans[it.plan].judge(&answer.state, cost, then);
         let says_so = self.says_all || answer.admission.is_none() && it.units <= cost;
-        Some([
-            !is_changed,
-            now - sent.0 < self.longest,
-            is_refused,
-            says_so,
-        ])
+        let is_young = now - sent.0 < self.longest;
+        Some([!is_changed, is_young, is_refused, says_so])
     }
 
     /// A process asks, unless what it remembers refuses; whether it does.
@@ -513,9 +509,8 @@ fn simulate(mistake: &'static str, wrong: &str) -> Result<Counts, String> {
         let more = ran.as_ref().copied().unwrap_or_default();
         counts.set([0, 1].map(|it| counts.get()[it] + more[it]));
         let found = ran.err().filter(|it| it.contains(wrong));
-        found.map_or(Ok(()), |it| {
-            Err(TestCaseError::fail(format!("{name}, {it}")))
-        })
+        let fail = |it| Err(TestCaseError::fail(format!("{name}, {it}")));
+        found.map_or(Ok(()), fail)
     });
     ran.map(|()| counts.get()).map_err(|why| match why {
         TestError::Fail(why, case) => format!("{why}\n{case:?}"),

@@ -34,14 +34,11 @@ fn in_shadow(script: Script) -> Script {
     script.with(|member| member.in_shadow = true)
 }
 
-fn joined_text(script: Script) -> String {
-    text(&[script], false, Decisions::Several)
-}
-
 /// One script of each kind.
 fn sent() -> BTreeMap<String, String> {
     let several = [TokenBucket::script(), <(FixedWindow, SlidingLog)>::script()];
     let beside_shadow = TokenBucket::script().and(in_shadow(FixedWindow::script()));
+    let joined = [TokenBucket::script()];
     let all = [
         ("token_bucket", text_of::<TokenBucket>()),
         ("fixed_window", text_of::<FixedWindow>()),
@@ -61,11 +58,13 @@ fn sent() -> BTreeMap<String, String> {
             text(&[beside_shadow], false, Decisions::One),
         ),
         ("each_of", text(&several, false, Decisions::One)),
-        ("joined_token_bucket", joined_text(TokenBucket::script())),
+        (
+            "joined_token_bucket",
+            text(&joined, false, Decisions::Several),
+        ),
     ];
-    all.into_iter()
-        .map(|(name, text)| (format!("{name}.lua"), text))
-        .collect()
+    let file = |(name, text)| (format!("{name}.lua"), text);
+    all.into_iter().map(file).collect()
 }
 
 fn folder() -> PathBuf {
@@ -74,13 +73,9 @@ fn folder() -> PathBuf {
 
 fn in_the_folder() -> BTreeMap<String, String> {
     let files = fs::read_dir(folder()).expect("the folder").map(|file| {
-        let path = file.expect("a file").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        (name, fs::read_to_string(path).expect("text"))
+        let file = file.expect("a file");
+        let name = file.file_name().to_string_lossy().into_owned();
+        (name, fs::read_to_string(file.path()).expect("text"))
     });
     files.filter(|(name, _)| name.ends_with(".lua")).collect()
 }
@@ -120,10 +115,8 @@ fn locals(text: &str) -> usize {
 
 #[test]
 fn locals_are_counted() {
-    assert_eq!(
-        locals("local a, b = 1, 2\nlocal c\nlocal function f(d, e)\n  local g\nend"),
-        4
-    );
+    let text = "local a, b = 1, 2\nlocal c\nlocal function f(d, e)\n  local g\nend";
+    assert_eq!(locals(text), 4);
     assert_eq!(locals(&text_of::<TokenBucket>()), 34);
 }
 
@@ -146,6 +139,12 @@ fn a_script_about_as_many_limits_as_fit_has_fewer_locals_than_lua_allows() {
         assert!(are_few, "{most:?}: {limits:?}");
         assert!(most[1] > 100, "{most:?}: {limits:?}");
     }
+}
+
+/// The script of a tuple of so many.
+fn tuple(count: usize, of: Script) -> Script {
+    let tuple = vec![of; count].into_iter().reduce(Script::and);
+    tuple.expect("a member")
 }
 
 /// A server that loads scripts, on a socket of its own.
@@ -180,9 +179,8 @@ impl Loads {
         let command = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${bytes}\r\n{script}\r\n");
         stream.write_all(command.as_bytes()).expect("sent");
         let mut line = String::new();
-        BufReader::new(stream)
-            .read_line(&mut line)
-            .expect("a reply");
+        let read = BufReader::new(stream).read_line(&mut line);
+        read.expect("a reply");
         line
     }
 }
@@ -206,8 +204,7 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
         (8, SlidingLog::script()),
     ] {
         let is_loaded = |count: &usize| {
-            let tuple = vec![script.clone(); *count].into_iter().reduce(Script::and);
-            let tuple = [tuple.expect("a member")];
+            let tuple = [tuple(*count, script.clone())];
             let loaded = server.load(&text(&tuple, hold(&tuple), Decisions::One));
             loaded.starts_with('$')
         };
@@ -230,15 +227,8 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         Settled::<TokenBucket>::script(),
         Settled::<SlidingLog>::script(),
         <(Settled<SlidingLog>, Settled<TokenBucket>)>::script(),
-        <(
-            TokenBucket,
-            TokenBucket,
-            TokenBucket,
-            TokenBucket,
-            TokenBucket,
-            TokenBucket,
-        )>::script(),
-        <(SlidingLog, SlidingLog, SlidingLog, SlidingLog)>::script(),
+        tuple(6, TokenBucket::script()),
+        tuple(4, SlidingLog::script()),
     ];
     for script in scripts {
         let fits = |count: &usize| can_be_joined(&vec![script.clone(); *count]);
@@ -248,10 +238,8 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         let limits = vec![script; most];
         for holds in [hold(&limits), true] {
             let loaded = server.load(&text(&limits, holds, Decisions::Several));
-            assert!(
-                loaded.starts_with('$'),
-                "{most}, {holds}: {loaded} {limits:?}"
-            );
+            let is_loaded = loaded.starts_with('$');
+            assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
         }
     }
 }
