@@ -149,10 +149,8 @@ fn no_algorithm_allocates_for_a_known_key() {
 fn no_tuple_of_algorithms_allocates_for_a_known_key() {
     let hourly = FixedWindow::new(Quota::per_hour(10_000));
     assert_eq!(most_of((Gcra::new(ten()), hourly.clone())), 0);
-    assert_eq!(
-        most_of((TokenBucket::new(ten()), SlidingLog::new(ten()), hourly)),
-        0
-    );
+    let triple = (TokenBucket::new(ten()), SlidingLog::new(ten()), hourly);
+    assert_eq!(most_of(triple), 0);
 }
 
 #[test]

@@ -87,11 +87,7 @@ async fn a_body_whose_caller_hangs_up_is_charged_what_its_end_says() {
         let seen = Arc::clone(&ends);
         let layer = layer.settle_at_end(move |end: &End| {
             seen.lock().unwrap().push((end.kib(), end.is_complete()));
-            if end.is_complete() {
-                end.kib()
-            } else {
-                end.kib() + 10
-            }
+            end.kib() + if end.is_complete() { 0 } else { 10 }
         });
         // There may be more to come.
         let half = async || Body::from_stream(pieces().chain(pending()));

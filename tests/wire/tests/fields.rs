@@ -14,26 +14,9 @@ use tollgate::{
 };
 
 const LARGEST: i64 = 999_999_999_999_999;
-const UNITS: [u64; 8] = [
-    0,
-    1,
-    39,
-    u32::MAX as u64,
-    999_999_999_999_999,
-    1_000_000_000_000_000,
-    i64::MAX as u64,
-    u64::MAX,
-];
-const MICROS: [u64; 8] = [
-    0,
-    1,
-    999_999,
-    1_000_000,
-    1_000_001,
-    86_400_000_000,
-    1 << 60,
-    u64::MAX,
-];
+const MOST: u64 = LARGEST as u64;
+const UNITS: [u64; 8] = [0, 1, 39, (1 << 32) - 1, MOST, MOST + 1, (1 << 63) - 1, !0];
+const MICROS: [u64; 8] = [0, 1, 999_999, 1_000_000, 1_000_001, 1 << 36, 1 << 60, !0];
 /// Each character that a name may have.
 const NAMES: [&str; 5] = [
     "a",
@@ -61,12 +44,10 @@ fn policy(random: &mut Rng) -> PolicyDecision {
         _ => Duration::from_micros(number(random, &MICROS)),
     };
     let numbers = [number(random, &UNITS), number(random, &UNITS)];
-    let policy = Policy::new("some-algorithm", &numbers, window);
-    let name = one_of(random, &NAMES);
-    let policy = match random.u64(..4) {
-        0 => policy,
-        _ => policy.named(name).unwrap(),
-    };
+    let mut policy = Policy::new("some-algorithm", &numbers, window);
+    if random.u64(..4) > 0 {
+        policy = policy.named(one_of(random, &NAMES)).unwrap();
+    }
     let judgement = match random.u64(..4) {
         0 => Judgement::RefusedForMicros(number(random, &MICROS)),
         1 => Judgement::NeverFits,
@@ -118,9 +99,8 @@ fn told(fields: Fields, decision: &Decision) -> Vec<HeaderMap> {
 /// The one line of a field, read; it is written again to the same bytes.
 fn read<T: FieldType<SerializeResult = Option<String>>>(line: &[u8]) -> T {
     let line = std::str::from_utf8(line).unwrap();
-    let field: T = Parser::new(line)
-        .parse()
-        .unwrap_or_else(|error| panic!("{error}: {line}"));
+    let read = Parser::new(line).parse();
+    let field: T = read.unwrap_or_else(|error| panic!("{error}: {line}"));
     assert_eq!(field.serialize().as_deref(), Some(line));
     field
 }
@@ -144,12 +124,8 @@ fn item(entry: ListEntry) -> Item {
 fn members(headers: &HeaderMap, name: &HeaderName) -> Vec<Item> {
     let mut lines = lines::<List>(headers, name);
     assert!(lines.len() <= 1, "{headers:?}");
-    lines
-        .pop()
-        .unwrap_or_default()
-        .into_iter()
-        .map(item)
-        .collect()
+    let line = lines.pop().unwrap_or_default();
+    line.into_iter().map(item).collect()
 }
 
 fn integer(item: &BareItem) -> i64 {

@@ -92,14 +92,14 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     assert_eq!(quota.violations[0].subject, "three");
     assert_eq!(quota.violations[0].quota_value, 3);
 
-    let number = |name: &str| -> u64 {
-        let value = refused.metadata().get(name).unwrap();
-        value.to_str().unwrap().parse().unwrap()
-    };
+    let field = |name: &str| refused.metadata().get(name).unwrap().to_str().unwrap();
+    let number = |name: &str| -> u64 { field(name).parse().unwrap() };
     let pushback = Duration::from_millis(number("grpc-retry-pushback-ms"));
     assert!(pushback >= delay && pushback - delay < Duration::from_millis(1));
     assert!((1_190..=1_200).contains(&number("retry-after")));
-    assert_eq!(refused.metadata().get("cache-control").unwrap(), "no-store");
+    assert_eq!(field("cache-control"), "no-store");
+    assert!(field("ratelimit").starts_with("\"three\";r=0;t="));
+    assert_eq!(field("ratelimit-policy"), "\"three\";q=3;w=3600");
 }
 
 /// What a caller is answered who opens a call, sends no message and does not say that there is
@@ -124,6 +124,7 @@ async fn a_refusal_is_one_frame_of_header_fields_that_ends_the_stream_before_any
     for (server, path) in [(tonic, CHECK), (tonic, WATCH), (axum, CHECK)] {
         let refused = answer_to_an_open_call(server, path).await;
         assert_eq!(refused.headers()["grpc-status"], "8");
+        assert_eq!(refused.headers()["content-type"], "application/grpc");
         // A frame of data, be it empty, would not have been read yet.
         assert!(refused.body().is_end_stream());
     }
@@ -147,10 +148,8 @@ async fn each_peer_has_a_bucket_of_its_own_by_what_tonic_says_of_the_connection(
                 codes.push(answer.map_or_else(|status| status.code(), |_| Code::Ok));
             }
         }
-        assert_eq!(
-            codes,
-            [Code::Ok, Code::Ok, Code::Ok, Code::ResourceExhausted]
-        );
+        assert_eq!(codes[..3], [Code::Ok; 3]);
+        assert_eq!(codes[3..], [Code::ResourceExhausted]);
     }
 }
 
@@ -182,25 +181,13 @@ async fn web_call(server: SocketAddr, content_type: &str, more: &[(&str, &str)])
 async fn a_grpc_web_call_sees_the_code_outside_of_tonic_web_and_inside() {
     let web = GrpcWebLayer::new;
     let limit = || RateLimitLayer::new(three(), LocalStore::new(), Global);
-    let outside = serve!(
-        Server::builder()
-            .accept_http1(true)
-            .layer(limit())
-            .layer(web())
-    );
-    let inside = serve!(
-        Server::builder()
-            .accept_http1(true)
-            .layer(web())
-            .layer(limit())
-    );
+    let server = || Server::builder().accept_http1(true);
+    let outside = serve!(server().layer(limit()).layer(web()));
+    let inside = serve!(server().layer(web()).layer(limit()));
     for server in [outside, inside] {
-        for content_type in [
-            "application/grpc-web",
-            "application/grpc-web-text",
-            "application/grpc-web+proto",
-        ] {
-            let admitted = web_call(server, content_type, &[]).await;
+        for form in ["", "-text", "+proto"] {
+            let content_type = format!("application/grpc-web{form}");
+            let admitted = web_call(server, &content_type, &[]).await;
             assert!(!admitted.contains_key("grpc-status"));
             assert!(admitted.contains_key("ratelimit"));
         }
@@ -222,11 +209,8 @@ async fn a_grpc_web_call_sees_the_code_outside_of_tonic_web_and_inside() {
         let http = GrpcWebClientLayer::new().layer(http);
         let origin = format!("http://{server}").parse().unwrap();
         let mut client = HealthClient::with_origin(http, origin);
-        let refused = timeout(LONGEST, client.check(check()))
-            .await
-            .unwrap()
-            .unwrap_err();
-        assert_eq!(refused.code(), Code::ResourceExhausted);
+        let answer = timeout(LONGEST, client.check(check())).await.unwrap();
+        assert_eq!(answer.unwrap_err().code(), Code::ResourceExhausted);
     }
 }
 

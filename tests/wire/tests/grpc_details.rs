@@ -25,15 +25,7 @@ fn read(decision: Decision) -> Status {
 fn the_details_are_byte_for_byte_what_tonic_types_writes() {
     let micros = [1, 999_999, 1_000_000, 1_500_000, 86_400_000_000, u64::MAX];
     let judgements = micros.map(Judgement::RefusedForMicros);
-    for limit in [
-        0,
-        1,
-        127,
-        128,
-        u64::from(u32::MAX),
-        i64::MAX as u64,
-        u64::MAX,
-    ] {
+    for limit in [0, 1, 127, 128, (1 << 32) - 1, (1 << 63) - 1, u64::MAX] {
         for judgement in judgements.into_iter().chain([Judgement::NeverFits]) {
             let of = |name: &str, judgement| {
                 let policy = Policy::new("policy", &[limit], Duration::from_secs(60));
@@ -54,10 +46,8 @@ fn the_details_are_byte_for_byte_what_tonic_types_writes() {
             ]);
             let status = read(decision.clone());
 
-            let violations = decision
-                .policies()
-                .iter()
-                .filter(|policy| !policy.is_admitted());
+            let policies = decision.policies().iter();
+            let violations = policies.filter(|policy| !policy.is_admitted());
             let violations: Vec<_> = violations
                 .map(|policy| QuotaViolation {
                     subject: policy.policy().to_owned(),

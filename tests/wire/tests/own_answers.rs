@@ -57,17 +57,13 @@ async fn a_429_a_400_and_a_503_have_the_same_form_from_one_function() {
     let exceeded = "The rate limit is exceeded. Try again in 86400 seconds.";
     let lacks = "the request lacks a required header field: x-api-key";
     let unavailable = "Rate limiting is temporarily unavailable.";
-    let cases = [
+    let uncounted = "The request could not be counted.";
+    for (app, status, error) in [
         (hello().layer(limited), 429, exceeded),
         (hello().layer(keyless), 400, lacks),
         (broken(StoreErrorKind::Unavailable), 503, unavailable),
-        (
-            broken(StoreErrorKind::Misconfigured),
-            500,
-            "The request could not be counted.",
-        ),
-    ];
-    for (app, status, error) in cases {
+        (broken(StoreErrorKind::Misconfigured), 500, uncounted),
+    ] {
         let server = serve(app.layer(Extension(RequestId(7)))).await;
         let mut client = Http1::connect(server).await;
         let mut answer = client.get("/").await;

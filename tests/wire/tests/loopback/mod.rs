@@ -8,7 +8,10 @@ use axum::{Router, routing::get};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::{http1, http2};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -50,9 +53,12 @@ async fn connect(server: SocketAddr, local: [u8; 4]) -> TokioIo<TcpStream> {
 
 pub(crate) type Answer = Response<Bytes>;
 
-async fn whole(response: Response<hyper::body::Incoming>) -> Answer {
-    let (head, body) = response.into_parts();
-    Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+async fn whole(sent: impl Future<Output = hyper::Result<Response<Incoming>>>) -> Answer {
+    let whole = async {
+        let (head, body) = sent.await.unwrap().into_parts();
+        Response::from_parts(head, body.collect().await.unwrap().to_bytes())
+    };
+    timeout(LONGEST, whole).await.unwrap()
 }
 
 /// A connection of HTTP/1.1.
@@ -73,12 +79,8 @@ impl Http1 {
     pub(crate) async fn send(&mut self, mut request: Request<()>) -> Answer {
         let host = "localhost".parse().unwrap();
         request.headers_mut().insert("host", host);
-        let exchange = async {
-            self.0.ready().await.unwrap();
-            let request = request.map(|()| Empty::new());
-            whole(self.0.send_request(request).await.unwrap()).await
-        };
-        timeout(LONGEST, exchange).await.unwrap()
+        self.0.ready().await.unwrap();
+        whole(self.0.send_request(request.map(|()| Empty::new()))).await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
@@ -104,12 +106,8 @@ impl Http2 {
     }
 
     pub(crate) async fn send(&mut self, request: Request<()>) -> Answer {
-        let exchange = async {
-            self.0.ready().await.unwrap();
-            let request = request.map(|()| Empty::new());
-            whole(self.0.send_request(request).await.unwrap()).await
-        };
-        timeout(LONGEST, exchange).await.unwrap()
+        self.0.ready().await.unwrap();
+        whole(self.0.send_request(request.map(|()| Empty::new()))).await
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> Answer {
