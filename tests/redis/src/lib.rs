@@ -36,7 +36,7 @@ pub use crate::{
     sentinels::Sentinels,
     server::Server,
     stepped::SteppedServer,
-    store::Redis,
+    store::{Redis, patient},
     wait::{comes, until, within},
     worker::Worker,
 };

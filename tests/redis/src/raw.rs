@@ -47,6 +47,13 @@ impl Redis {
         seconds * 1_000_000 + micros
     }
 
+    /// How often a script was called since `CONFIG RESETSTAT`.
+    pub fn scripts_run(&self) -> u64 {
+        let calls = self.calls();
+        let run = calls.iter().find(|call| call.0 == "evalsha");
+        run.map_or(0, |run| run.1)
+    }
+
     /// The commands that were called since `CONFIG RESETSTAT`, each with how often.
     pub fn calls(&self) -> Vec<(String, u64)> {
         let info: String = self.ask("INFO", &[b"commandstats"]);

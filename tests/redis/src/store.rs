@@ -9,10 +9,18 @@ use std::{
 use fred::clients::Client;
 use proptest::{strategy::Strategy, test_runner::TestCaseResult};
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{clock::Clock, store::RedisStore};
+use tollgate::{
+    clock::Clock,
+    store::{RedisConnection, RedisStore, RedisStoreBuilder},
+};
 use tollgate_properties::for_so_many;
 
 use crate::server::Server;
+
+/// The builder of a store whose deadline no busy machine misses.
+pub fn patient(connection: impl Into<RedisConnection>) -> RedisStoreBuilder {
+    RedisStore::builder(connection).deadline(Duration::from_secs(30))
+}
 
 /// How many histories run at once.
 const WORKERS: u32 = 12;
@@ -63,14 +71,12 @@ impl Redis {
 
     /// A store with a long deadline, which reads the time from this clock.
     pub fn store(&self, clock: impl Clock) -> RedisStore {
-        let builder = RedisStore::builder(self.client.clone()).clock(clock);
-        builder.deadline(Duration::from_secs(20)).build()
+        patient(self.client.clone()).clock(clock).build()
     }
 
     /// A store with a long deadline, the server's clock and this prefix.
     pub fn store_with_prefix(&self, prefix: &str) -> RedisStore {
-        let builder = RedisStore::builder(self.client.clone()).prefix(prefix);
-        builder.deadline(Duration::from_secs(20)).build()
+        patient(self.client.clone()).prefix(prefix).build()
     }
 
     /// A key that was never used.

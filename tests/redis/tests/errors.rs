@@ -8,7 +8,7 @@ use tollgate::{
     algorithm::{Gcra, InFlight},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, connect, until};
+use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, comes, connect, until};
 
 use crate::traffic::{plenty, store, unconnected};
 
@@ -43,11 +43,8 @@ async fn an_address_where_nobody_answers_says_so() {
     let store = store(unconnected(server.config()));
     server.kill();
     let error = error_of(&store).await;
-    assert_says(
-        &error,
-        StoreErrorKind::Unavailable,
-        "no connection to Redis",
-    );
+    let words = "no connection to Redis";
+    assert_says(&error, StoreErrorKind::Unavailable, words);
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
@@ -58,12 +55,8 @@ async fn a_wrong_password_says_so() {
     let error = error_of(&with_a_wrong_one).await;
     assert_says(&error, StoreErrorKind::Misconfigured, "WRONGPASS");
 
-    let without = store(unconnected(server.config()));
-    assert_says(
-        &error_of(&without).await,
-        StoreErrorKind::Misconfigured,
-        "NOAUTH",
-    );
+    let error = error_of(&store(unconnected(server.config()))).await;
+    assert_says(&error, StoreErrorKind::Misconfigured, "NOAUTH");
 }
 
 /// The error of a call without an answer is that of a moment ago, but Redis ran the script.
@@ -88,7 +81,7 @@ async fn a_place_that_nobody_was_told_of_is_given_back_whatever_the_error_is_cal
     let error = far.hold("bob", 1).await.unwrap_err();
     assert_says(&error, StoreErrorKind::Misconfigured, "a moment ago");
     let remaining = async || near.peek("bob").await.unwrap().remaining();
-    until("a place", async || (remaining().await == 1).then_some(())).await;
+    comes("a place", async || remaining().await == 1).await;
 }
 
 #[tokio::test]

@@ -7,29 +7,13 @@ use tollgate::Decision;
 use tollgate_properties::{numbers::Numbers, shared::SharedLimiter, subject::Subject};
 use tollgate_redis_tests::{Redis, every_algorithm};
 
-const SECOND: u64 = 1_000_000;
+const HOUR: u64 = 3_600_000_000;
 
 /// So few units in so short a period that the test can wait for each.
-const SOON: Numbers = Numbers {
-    units: 12,
-    period: 600_000,
-    burst: 20,
-    precision: 50_000,
-    interval: 30_000,
-    other_units: 9,
-    other_period: 400_000,
-};
+const SOON: Numbers = Numbers::new((12, 600_000), 20, 50_000, 30_000).beside(9, 400_000);
 
 /// Numbers of which nothing comes back while a test lasts.
-const LATER: Numbers = Numbers {
-    units: 5,
-    period: 36_000 * SECOND,
-    burst: 4,
-    precision: 3_600 * SECOND,
-    interval: 7_200 * SECOND,
-    other_units: 7,
-    other_period: 18_000 * SECOND,
-};
+const LATER: Numbers = Numbers::new((5, 10 * HOUR), 4, HOUR, 2 * HOUR).beside(7, 5 * HOUR);
 
 /// A limiter that waits for each answer.
 struct Limiter<'a>(&'a Redis, Box<dyn SharedLimiter>);

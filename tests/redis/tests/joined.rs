@@ -2,7 +2,6 @@
 //! of one after the other.
 
 use std::{
-    fmt::Debug,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -19,7 +18,9 @@ use tollgate_properties::{
     numbers::{held, numbers},
     subject::{Subject, instant},
 };
-use tollgate_redis_tests::{Proxy, Redis, Server, centralized, every_algorithm, in_order, until};
+use tollgate_redis_tests::{
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, patient, until,
+};
 
 use crate::slow::holds_over_redis::every_limit;
 
@@ -48,43 +49,40 @@ impl Shared {
     }
 }
 
-fn sorted(answers: Vec<impl Debug>) -> Vec<String> {
-    let mut answers: Vec<_> = answers.iter().map(|it| format!("{it:?}")).collect();
-    answers.sort();
-    answers
-}
-
 /// What is asked at one instant is decided as if it was asked in turn; in any turn, unless it is
 /// `in_turn`.
 fn are_as_in_turn(
     redis: &Redis,
-    subject: &Subject,
+    subjects: &[Subject],
     rounds: &Rounds,
     is_in_turn: bool,
     shared: &Shared,
 ) -> Result<(), TestCaseError> {
-    let clock = ManualClock::at(instant(START));
-    let store = redis.store(clock.clone());
-    let limiter = || subject.bucket.limiter_over(store.clone(), redis.new_key());
-    let (together, in_turn) = (limiter(), limiter());
-    for (later, costs) in rounds {
-        clock.advance(Duration::from_micros((*later).into()));
-        let asked = costs.iter().map(|&cost| together.check(cost)).collect();
-        let together = redis.wait(in_order(asked));
-        let turns = costs.iter().map(|&cost| redis.wait(in_turn.check(cost)));
-        let (together, in_turn): (Vec<_>, Vec<_>) = (
-            together.into_iter().flatten().collect(),
-            turns.flatten().collect(),
-        );
-        match is_in_turn {
-            true => prop_assert_eq!(together, in_turn, "{}", subject.name),
-            false => prop_assert_eq!(sorted(together), sorted(in_turn), "{}", subject.name),
+    for subject in subjects {
+        let clock = ManualClock::at(instant(START));
+        let store = redis.store(clock.clone());
+        let limiter = || subject.bucket.limiter_over(store.clone(), redis.new_key());
+        let (together, in_turn) = (limiter(), limiter());
+        for (later, costs) in rounds {
+            clock.advance(Duration::from_micros((*later).into()));
+            let asked = costs.iter().map(|&cost| together.check(cost)).collect();
+            let together = redis.wait(in_order(asked)).into_iter();
+            let turns = costs.iter().map(|&cost| redis.wait(in_turn.check(cost)));
+            let mut both = [
+                together.flatten().collect::<Vec<_>>(),
+                turns.flatten().collect(),
+            ];
+            if !is_in_turn {
+                let by_text = |it: &mut Vec<_>| it.sort_by_cached_key(|it| format!("{it:?}"));
+                both.iter_mut().for_each(by_text);
+            }
+            prop_assert_eq!(&both[0], &both[1], "{}", subject.name);
+            // The first is on its own, and one who waits alone.
+            let most = if costs.len() > 2 { costs.len() - 1 } else { 0 };
+            shared.most.fetch_add(most as u64, Relaxed);
         }
-        // The first is on its own, and one who waits alone.
-        let most = if costs.len() > 2 { costs.len() - 1 } else { 0 };
-        shared.most.fetch_add(most as u64, Relaxed);
+        shared.found.fetch_add(store.usage().joined, Relaxed);
     }
-    shared.found.fetch_add(store.usage().joined, Relaxed);
     Ok(())
 }
 
@@ -96,9 +94,7 @@ fn decisions_that_share_a_call_are_those_of_one_after_the_other() {
         HISTORIES,
         || (numbers(), rounds(costs())),
         |(numbers, rounds)| {
-            let all = every_algorithm(&numbers);
-            all.iter()
-                .try_for_each(|subject| are_as_in_turn(&redis, subject, &rounds, true, &shared))
+            are_as_in_turn(&redis, &every_algorithm(&numbers), &rounds, true, &shared)
         },
     );
     shared.are_most();
@@ -112,11 +108,7 @@ fn holds_that_share_a_call_are_those_of_one_after_the_other() {
     redis.for_all(
         HISTORIES,
         || (held(0..=6), rounds(costs())),
-        |(held, rounds)| {
-            let all = every_limit(held);
-            all.iter()
-                .try_for_each(|subject| are_as_in_turn(&redis, subject, &rounds, false, &shared))
-        },
+        |(held, rounds)| are_as_in_turn(&redis, &every_limit(held), &rounds, false, &shared),
     );
     shared.are_most();
 }
@@ -124,36 +116,26 @@ fn holds_that_share_a_call_are_those_of_one_after_the_other() {
 #[test]
 fn a_crowd_of_one_key_shares_calls_of_at_most_64() {
     let redis = Redis::start();
-    let limiter = RateLimiter::new(
-        TokenBucket::new(Quota::per_hour(500)),
-        redis.store_with_prefix("t"),
-    );
-    redis.wait(in_order(vec![
-        limiter.check("bob"),
-        limiter.check("bob"),
-        limiter.check("bob"),
-    ]));
+    let bucket = TokenBucket::new(Quota::per_hour(500));
+    let limiter = RateLimiter::new(bucket, redis.store_with_prefix("t"));
+    let checks = |count| (0..count).map(|_| limiter.check("bob")).collect();
+    redis.wait(in_order(checks(3)));
     redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-    let crowd = redis.wait(in_order((0..1_000).map(|_| limiter.check("bob")).collect()));
+    let crowd = redis.wait(in_order(checks(1_000)));
     let admitted = crowd.into_iter().map(|it| it.unwrap().is_admitted());
     assert_eq!(admitted.filter(|it| *it).count(), 497);
-    let calls = redis.calls();
-    let scripts = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
+    let scripts = redis.scripts_run();
     // The first one alone, and 999 by 64, makes 17. On a loaded machine some are answered before
     // all have asked.
-    assert!((17..=50).contains(&scripts), "{calls:?}");
+    assert!((17..=50).contains(&scripts), "{scripts}");
 }
 
 /// The first is on its way; of those who wait for the next call some go away.
 #[tokio::test]
 async fn who_goes_away_before_its_call_is_sent_is_not_charged() {
     let server = Server::start().await;
-    let limiter = RateLimiter::new(
-        FixedWindow::new(Quota::per_hour(100)),
-        RedisStore::builder(server.client().await)
-            .deadline(Duration::from_secs(20))
-            .build(),
-    );
+    let window = FixedWindow::new(Quota::per_hour(100));
+    let limiter = RateLimiter::new(window, patient(server.client().await).build());
     assert_eq!(limiter.check("bob").await.unwrap().remaining(), 99);
     let mut first = Box::pin(limiter.check("bob"));
     let mut gone: Vec<_> = (0..30)
@@ -180,19 +162,13 @@ async fn a_server_that_is_slow_but_in_time_answers_everybody_in_time() {
     const DEADLINE: Duration = Duration::from_millis(2_000);
     let server = Server::start().await;
     let proxy = Proxy::start(server.port(), Duration::from_millis(600)).await;
-    let store = RedisStore::builder(tollgate_redis_tests::connect(centralized(proxy.port())).await)
-        .deadline(DEADLINE)
-        .build();
+    let store = RedisStore::builder(connect(centralized(proxy.port())).await);
+    let store = store.deadline(DEADLINE).build();
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store.clone());
     until("an answer", async || limiter.check("bob").await.ok()).await;
-    until("shared ones", async || {
-        let _ = in_order(vec![
-            limiter.check("bob"),
-            limiter.check("bob"),
-            limiter.check("bob"),
-        ])
-        .await;
-        (store.usage().joined > 0).then_some(())
+    comes("shared ones", async || {
+        let _ = in_order((0..3).map(|_| limiter.check("bob")).collect()).await;
+        store.usage().joined > 0
     })
     .await;
     let since = Instant::now();
@@ -212,9 +188,8 @@ async fn a_server_that_is_slow_but_in_time_answers_everybody_in_time() {
 async fn a_crowd_of_one_key_waits_no_longer_than_each_ones_deadline() {
     const DEADLINE: Duration = Duration::from_millis(200);
     let server = Server::start().await;
-    let store = RedisStore::builder(server.client().await)
-        .deadline(DEADLINE)
-        .build();
+    let store = RedisStore::builder(server.client().await).deadline(DEADLINE);
+    let store = store.build();
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store);
     until("an answer", async || limiter.check("bob").await.ok()).await;
     server.stop_process();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tollgate::{
     Decision, EachOf, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{Algorithm, Policy, Script, Scripted, Status},
-    store::{LocalStore, RedisStore, Store},
+    store::{LocalStore, Store},
 };
-use tollgate_redis_tests::{Cluster, Fickle, Redis};
+use tollgate_redis_tests::{Cluster, Fickle, Redis, patient};
 
 /// So many units a minute after the last admission. It also counts its admissions; a refund leaves
 /// these as they are, so it is charged last.
@@ -47,15 +47,10 @@ impl Algorithm for Ledger {
     /// Tells its admissions as if they were a time.
     fn status(&self, state: &[u64; 2], cost: u32, admitted: bool, _now: Timestamp) -> Status {
         let (limit, [used, admissions]) = (self.0.limit(), *state);
+        let left = limit.saturating_sub(used);
         Status {
             reset_after_micros: admissions,
-            ..Status::of(
-                limit,
-                limit.saturating_sub(used),
-                cost.into(),
-                admitted,
-                |_| None,
-            )
+            ..Status::of(limit, left, cost.into(), admitted, |_| None)
         }
     }
 }
@@ -149,8 +144,7 @@ fn an_algorithm_of_ones_own_counts_requests_and_is_rehearsed_if_its_policy_says_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn across_slots_a_charge_that_cannot_be_given_back_waits_until_the_other_key_has_admitted() {
     let cluster = Cluster::start().await;
-    let store = RedisStore::builder(cluster.client().await).deadline(Duration::from_secs(30));
-    let (store, rule) = (store.build(), ledger(10));
+    let (store, rule) = (patient(cluster.client().await).build(), ledger(10));
     let both = RateLimiter::new(EachOf((rule.clone(), Fickle::default())), store.clone());
     let refused = both.check(&EachOf((Some(0_u32), Some(1_u32)))).await;
     // It had admitted the peek: so the keys are in two slots, and two scripts were to charge them.

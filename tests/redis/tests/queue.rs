@@ -1,14 +1,12 @@
 //! A request over Redis that is dropped while it waits for its turn.
 
-use std::time::Duration;
-
 use tollgate::{
     Quota, Timestamp,
     algorithm::{Ending, FixedWindow, KeyLimit, LeakyBucket, Scripted, SlidingLog, TokenBucket},
     clock::ManualClock,
-    store::{Ask, Change, LocalStore, RedisStore, Store},
+    store::{Ask, Change, LocalStore, Store},
 };
-use tollgate_redis_tests::{Server, until};
+use tollgate_redis_tests::{Server, patient, until};
 
 /// Three requests of 3 units wait in a queue. Returns what each member of the rule has left after
 /// they were admitted, after the second one was dropped, and after the last one was.
@@ -55,10 +53,7 @@ async fn who_leaves_a_queue_before_its_turn_gives_back_what_it_does_in_memory() 
     {
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let local = LocalStore::builder().clock(clock.clone()).build();
-        let redis = RedisStore::builder(server.client().await)
-            .prefix(name)
-            .clock(clock)
-            .deadline(Duration::from_secs(10));
+        let redis = patient(server.client().await).prefix(name).clock(clock);
         let in_memory = left_of_each(local, rule.clone(), name).await;
         assert_eq!(in_memory, expected, "{name}");
         let in_redis = left_of_each(redis.build(), rule, name).await;

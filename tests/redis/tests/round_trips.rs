@@ -1,28 +1,21 @@
 //! Each decision sends one command, and nothing else.
 
-use std::{slice::from_ref, time::Duration};
+use std::slice::from_ref;
 
 use fred::types::RespVersion;
-use tollgate::{clock::ManualClock, store::RedisStore};
+use tollgate::clock::ManualClock;
 use tollgate_properties::{
     alike::{Story, decides_as_the_rule},
     history::any_history_with_debits,
     numbers::Numbers,
     subject::instant,
 };
-use tollgate_redis_tests::{Redis, connect, every_algorithm};
+use tollgate_redis_tests::{Redis, connect, every_algorithm, patient};
 
 const SECOND: u64 = 1_000_000;
 
-const NUMBERS: Numbers = Numbers {
-    units: 7,
-    period: 60 * SECOND,
-    burst: 9,
-    precision: SECOND,
-    interval: 2 * SECOND,
-    other_units: 11,
-    other_period: 90 * SECOND,
-};
+const NUMBERS: Numbers =
+    Numbers::new((7, 60 * SECOND), 9, SECOND, 2 * SECOND).beside(11, 90 * SECOND);
 
 /// What a script may call.
 const INNER: [&str; 10] = [
@@ -37,6 +30,8 @@ const INNER: [&str; 10] = [
     "time",
     "lrange",
 ];
+/// What the test and its limiters may.
+const OUTER: [&str; 2] = ["evalsha", "config|resetstat"];
 
 #[test]
 fn a_decision_is_one_command_and_nothing_else() {
@@ -55,22 +50,13 @@ fn a_decision_is_one_command_and_nothing_else() {
             redis.wait(limiter.refund(1)).unwrap();
         }
         let calls = redis.calls();
-        let of = |name: &str| {
-            calls
-                .iter()
-                .find(|call| call.0 == name)
-                .map_or(0, |call| call.1)
-        };
+        let of = |name: &str| calls.iter().find(|call| call.0 == name).map(|call| call.1);
         // A queue gives nothing back, so a refund to it is not sent.
-        let (calls_of_scripts, reads) = (of("evalsha"), of("get"));
-        assert_eq!(calls_of_scripts, reads, "{}: {calls:?}", subject.name);
-        assert!([16, 24].contains(&reads), "{}: {calls:?}", subject.name);
-        let others: Vec<_> = calls
-            .iter()
-            .filter(|call| !INNER.contains(&&*call.0))
-            .collect();
-        let allowed = |name: &str| ["evalsha", "config|resetstat"].contains(&name);
-        let others_are_allowed = others.iter().all(|call| allowed(&call.0));
+        let (scripts, reads) = (of("evalsha"), of("get"));
+        let are_all = scripts == reads && [Some(16), Some(24)].contains(&reads);
+        assert!(are_all, "{}: {calls:?}", subject.name);
+        let allowed = |name: &str| INNER.contains(&name) || OUTER.contains(&name);
+        let others_are_allowed = calls.iter().all(|call| allowed(&call.0));
         assert!(others_are_allowed, "{}: {calls:?}", subject.name);
         redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
         redis.wait(limiter.reset()).unwrap();
@@ -91,8 +77,7 @@ fn over_resp3_every_decision_is_the_pure_rules() {
     let client = redis.wait(connect(config));
     redis.for_all(24, any_history_with_debits, |history| {
         let clock = ManualClock::at(instant(history.start));
-        let store = RedisStore::builder(client.clone()).clock(clock.clone());
-        let store = store.deadline(Duration::from_secs(20)).build();
+        let store = patient(client.clone()).clock(clock.clone()).build();
         every_algorithm(&NUMBERS).iter().try_for_each(|subject| {
             let limiter = subject.bucket.limiter_over(store.clone(), redis.new_key());
             let story = Story::of(&history);

@@ -9,14 +9,12 @@ use tollgate::{
     RateLimitLayer, Timestamp,
     clock::ManualClock,
     rules::{RuleKey, RuleLimits, Rules},
-    store::{LocalStore, RedisStore, Store},
+    store::{LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_config_tests::in_a_file::{self, in_a_file};
-use tollgate_redis_tests::Server;
+use tollgate_redis_tests::{Server, patient};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
-
-const DEADLINE: Duration = Duration::from_secs(20);
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -112,10 +110,7 @@ async fn rules_over_redis_decide_as_in_memory_in_every_field() {
     let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
     let rules = Rules::new();
     let local = LocalStore::builder().clock(clock.clone()).build();
-    let redis = RedisStore::builder(client)
-        .clock(clock.clone())
-        .deadline(DEADLINE)
-        .build();
+    let redis = patient(client).clock(clock.clone()).build();
     let services = [service(&rules, local), service(&rules, redis)];
     let period = Duration::from_millis(30);
     let [enforced, in_shadow] = [false, true].map(|shadow| every_algorithm(period, shadow));
@@ -175,10 +170,7 @@ async fn one_script_decides_about_a_request_whatever_applies_to_it() {
     let server = Server::start().await;
     let rules = Rules::new();
     rules.replace(several()).unwrap();
-    let store = RedisStore::builder(server.client().await)
-        .deadline(DEADLINE)
-        .build();
-    let service = service(&rules, store);
+    let service = service(&rules, patient(server.client().await).build());
     for path in ["/a/1", "/c"] {
         ask(&service, path, "free").await;
         let before = server.command_calls("evalsha").await;
@@ -201,10 +193,7 @@ async fn as_many_limits_as_may_apply_to_one_request_are_decided() {
     rules
         .replace(json!({ "match": "all", "rules": list }))
         .unwrap();
-    let store = RedisStore::builder(server.client().await)
-        .deadline(DEADLINE)
-        .build();
-    let service = service(&rules, store);
+    let service = service(&rules, patient(server.client().await).build());
     for status in [200, 429] {
         assert_eq!(ask(&service, "/", "free").await.status(), status);
     }

@@ -15,7 +15,7 @@ use tollgate::{
     store::{self, Change, LocalStore, RedisStore, RedisStoreBuilder, Store},
 };
 use tollgate_properties::call::Call;
-use tollgate_redis_tests::{Cluster, Redis};
+use tollgate_redis_tests::{Cluster, Redis, patient};
 
 const START: i64 = 1_700_000_000_000_000;
 
@@ -123,8 +123,7 @@ fn every_place_holds_every_rule(
 ) {
     let store = |clock: ManualClock| {
         let prefix = redis.new_key().replace(' ', "-");
-        let builder = builder().prefix(prefix).clock(clock);
-        builder.deadline(Duration::from_secs(20)).build()
+        builder().prefix(prefix).clock(clock).build()
     };
     let log = || SlidingLog::new(quota(5));
     let queue = LeakyBucket::new(quota(6)).queue();
@@ -162,8 +161,7 @@ fn every_place_holds_every_rule(
 #[test]
 fn random_histories_are_decided_as_in_memory() {
     let redis = Redis::start();
-    let builder = || RedisStore::builder(redis.client().clone());
-    every_place_holds_every_rule(&redis, 240, builder);
+    every_place_holds_every_rule(&redis, 240, || patient(redis.client().clone()));
 }
 
 #[test]
@@ -171,10 +169,8 @@ fn so_they_are_across_the_slots_of_a_cluster_and_in_one_slot_of_it() {
     let redis = Redis::start();
     let cluster = redis.wait(Cluster::start());
     let client = redis.wait(cluster.client());
-    every_place_holds_every_rule(&redis, 48, || RedisStore::builder(client.clone()));
-    every_place_holds_every_rule(&redis, 48, || {
-        RedisStore::builder(client.clone()).hash_tag("shop")
-    });
+    every_place_holds_every_rule(&redis, 48, || patient(client.clone()));
+    every_place_holds_every_rule(&redis, 48, || patient(client.clone()).hash_tag("shop"));
 }
 
 /// Each request counts against its caller and against all. However many tasks ask, they are never
@@ -183,8 +179,7 @@ fn so_they_are_across_the_slots_of_a_cluster_and_in_one_slot_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn across_slots_tasks_in_a_race_are_never_admitted_more_than_the_limit() {
     let cluster = Cluster::start().await;
-    let builder = RedisStore::builder(cluster.client().await);
-    let store = builder.deadline(Duration::from_secs(20)).build();
+    let store = patient(cluster.client().await).build();
     let (year, of_one, of_all) = (Duration::from_secs(86_400 * 365), 25, 60);
     let limits = EachOf((
         FixedWindow::new(Quota::new(of_one, year)).from_first_request(),

@@ -16,17 +16,9 @@ use tollgate_properties::{
     shared::SharedLimiter,
     subject::{Subject, instant},
 };
-use tollgate_redis_tests::{Redis, every_algorithm};
+use tollgate_redis_tests::{Redis, every_algorithm, patient};
 
-const NUMBERS: Numbers = Numbers {
-    units: 50,
-    period: 10_000,
-    burst: 40,
-    precision: 100,
-    interval: 1,
-    other_units: 60,
-    other_period: 20_000,
-};
+const NUMBERS: Numbers = Numbers::new((50, 10_000), 40, 100, 1).beside(60, 20_000);
 
 const START: i128 = 1_700_000_000_000_000;
 
@@ -45,13 +37,7 @@ fn nothing_is_read(redis: &Redis, limiter: &dyn SharedLimiter, what: &str) {
 }
 
 /// The numbers of another plan under the same name, of one shape with the first.
-const OTHERS: Numbers = Numbers {
-    units: 70,
-    burst: 30,
-    interval: 2,
-    other_units: 80,
-    ..NUMBERS
-};
+const OTHERS: Numbers = Numbers::new((70, 10_000), 30, 100, 2).beside(80, 20_000);
 
 /// Every algorithm, and some whose units are held.
 fn every_limit(numbers: &Numbers) -> Vec<Subject> {
@@ -82,9 +68,8 @@ fn with_each(
     for (index, subject) in limits(&NUMBERS).iter().enumerate() {
         let clock = ManualClock::at(instant(START));
         let prefix = format!("t{index}-");
-        let store = tollgate::store::RedisStore::builder(redis.client().clone());
-        let store = store.clock(clock.clone()).prefix(&prefix);
-        let store = store.deadline(Duration::from_secs(20)).build();
+        let store = patient(redis.client().clone()).clock(clock.clone());
+        let store = store.prefix(&prefix).build();
         let key = redis.new_key();
         let others = limits(&OTHERS).swap_remove(index);
         let limiter = subject.bucket.limiter_over(store.clone(), key.clone());

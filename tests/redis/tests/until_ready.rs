@@ -16,7 +16,7 @@ use tollgate::{
     choice::Reloadable,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Server, comes};
+use tollgate_redis_tests::{Server, comes, patient};
 
 const CALLERS: usize = 1_000;
 /// How late a busy machine may notice something.
@@ -26,8 +26,7 @@ const LATE: Duration = Duration::from_secs(1);
 type Served = Arc<Mutex<Vec<usize>>>;
 
 async fn store(server: &Server) -> RedisStore {
-    let builder = RedisStore::builder(server.client().await);
-    builder.deadline(Duration::from_secs(20)).build()
+    patient(server.client().await).build()
 }
 
 /// A limiter whose scripts are loaded.

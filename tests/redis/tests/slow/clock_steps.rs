@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use tollgate::{Decision, Quota, RateLimiter, algorithm::TokenBucket, store::RedisStore};
+use tollgate::{Decision, Quota, RateLimiter, algorithm::TokenBucket};
 use tollgate_properties::{
     model::{Counts, Model},
     numbers::Numbers,
     shared::SharedLimiter,
     subject::Subject,
 };
-use tollgate_redis_tests::{SteppedServer, every_algorithm};
+use tollgate_redis_tests::{SteppedServer, every_algorithm, patient};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3_600 * SECOND;
@@ -21,22 +21,14 @@ const CYCLE: i64 = HOUR / 2;
 const BETWEEN_EDGES: i64 = 270 * SECOND;
 
 /// Periods so long that the time a test takes is nothing beside them.
-const SLOW: Numbers = Numbers {
-    units: 6,
-    period: 600_000_000,
-    burst: 9,
-    precision: 60_000_000,
-    interval: 300_000_000,
-    other_units: 7,
-    other_period: 900_000_000,
-};
+const SLOW: Numbers =
+    Numbers::new((6, 600_000_000), 9, 60_000_000, 300_000_000).beside(7, 900_000_000);
 
 /// One limiter after the other, each over a key and an hour of its own.
 async fn each(test: impl AsyncFn(&SteppedServer, &Subject, &dyn SharedLimiter, i64)) {
     let stepped = SteppedServer::start().await;
     let client = stepped.server().client().await;
-    let builder = RedisStore::builder(client).prefix("stepped");
-    let store = builder.deadline(Duration::from_secs(20)).build();
+    let store = patient(client).prefix("stepped").build();
     let begin = stepped.now().await / CYCLE * CYCLE + BETWEEN_EDGES;
     for (turn, subject) in (1..).zip(every_algorithm(&SLOW)) {
         let key = subject.name.to_owned();
@@ -125,8 +117,7 @@ async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
 #[tokio::test]
 async fn a_key_that_is_charged_while_the_clock_is_behind_lives_until_it_has_recovered() {
     let stepped = SteppedServer::start().await;
-    let store = RedisStore::builder(stepped.server().client().await);
-    let store = store.deadline(Duration::from_secs(20)).build();
+    let store = patient(stepped.server().client().await).build();
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(60)), store);
     let begin = stepped.now().await;
     limiter.debit("bob", 30).await.unwrap();

@@ -6,7 +6,7 @@ use fred::{
     types::Builder,
 };
 use tollgate::{OnStoreError, RateLimiter};
-use tollgate_redis_tests::{Cluster, slot_of, until};
+use tollgate_redis_tests::{Cluster, comes, slot_of, until};
 
 use crate::traffic::{Answer, PREFIX, Traffic, charged, plenty, store};
 
@@ -63,8 +63,5 @@ async fn connections_of_its_own_end_with_the_store() {
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
     assert!(connections().await > before);
     drop(limiter);
-    until("the end of the connections", async || {
-        (connections().await <= before).then_some(())
-    })
-    .await;
+    comes("their end", async || connections().await <= before).await;
 }

@@ -15,7 +15,7 @@ use tollgate::{
     key::from_fn,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Proxy, Server, Worker, until};
+use tollgate_redis_tests::{Proxy, Server, Worker, comes};
 use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 const DEADLINE: Duration = Duration::from_millis(100);
@@ -67,18 +67,12 @@ async fn the_smaller_limit_takes_over(fault: impl Fn(&Server), ends: impl AsyncF
     }
     fault(&server);
     for number in 0..40 {
-        let status = if number < 20 { 200 } else { 429 };
-        assert_eq!(
-            ask(&service).await,
-            (status, "small".to_owned()),
-            "{number}"
-        );
+        let answer = (if number < 20 { 200 } else { 429 }, "small".to_owned());
+        assert_eq!(ask(&service).await, answer, "{number}");
     }
     ends(&server).await;
-    until("a decision", async || {
-        (ask(&service).await == (200, "full".to_owned())).then_some(())
-    })
-    .await;
+    let full = (200, "full".to_owned());
+    comes("a decision", async || ask(&service).await == full).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,7 +18,7 @@ use tollgate_properties::{
     numbers::{Held, held, of_one_shape},
     subject::Subject,
 };
-use tollgate_redis_tests::{Redis, redis_decides_as_the_rule, until};
+use tollgate_redis_tests::{Redis, comes, redis_decides_as_the_rule};
 
 const HISTORIES: u32 = 600;
 const START: u64 = 1_000_000;
@@ -336,9 +336,7 @@ fn a_hold_and_a_settlement_are_one_command_each() {
         // It is settled already: this does nothing.
         redis.wait(async { held.settle(3).await }).unwrap();
     }
-    let calls = redis.calls();
-    let called = calls.iter().find(|call| call.0 == "evalsha").unwrap().1;
-    assert_eq!(called, 6, "{calls:?}");
+    assert_eq!(redis.scripts_run(), 6);
     assert_eq!(redis.wait(limiter.peek("bob")).unwrap().remaining(), 7);
     assert_eq!(redis.wait(redis.server().keys_without_ttl("t")), [""; 0]);
 }
@@ -352,8 +350,7 @@ fn a_limit_that_does_not_hold_asks_twice_only_while_others_hold() {
     let asked = || {
         redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
         redis.wait(plain.check("bob")).unwrap();
-        let calls = redis.calls();
-        calls.iter().find(|call| call.0 == "evalsha").unwrap().1
+        redis.scripts_run()
     };
     // The first ones load the scripts.
     asked();
@@ -384,10 +381,8 @@ fn a_hold_that_nobody_waits_for_any_more_holds_nothing() {
                 let asked = tokio::time::timeout(Duration::from_millis(50), asked).await;
                 assert!(asked.is_err(), "it waits for Redis");
                 redis.server().continue_process();
-                until("what it held", async || {
-                    ($limiter.peek($key).await.ok()?.remaining() == 10).then_some(())
-                })
-                .await;
+                let remaining = async || $limiter.peek($key).await.ok().map(|it| it.remaining());
+                comes("what it held", async || remaining().await == Some(10)).await;
             });
         };
     }

@@ -10,7 +10,7 @@ use tollgate::{
     algorithm::{FixedWindow, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Monitor, Proxy, Server, Told, centralized, until};
+use tollgate_redis_tests::{Monitor, Proxy, Server, Told, centralized, comes, until};
 
 use crate::{
     events::{beginning, listen, told_of},
@@ -23,6 +23,14 @@ const GOES_ON: &str = "Redis gets decisions again";
 fn store(connection: impl Into<RedisConnection>) -> RedisStore {
     listen();
     crate::traffic::store(connection)
+}
+
+/// A store, and a limiter over it whose script has run.
+async fn that_decided(server: &Server) -> (RedisStore, RateLimiter<FixedWindow, RedisStore>) {
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    limiter.check(&7_u32).await.unwrap();
+    (store, limiter)
 }
 
 /// How many requests took most of the deadline, and how many were answered that the store is
@@ -44,9 +52,7 @@ const FEW: usize = 2 * CALLERS;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
     let server = Server::start().await;
-    let store = store(server.client().await);
-    let limiter = RateLimiter::new(plenty(), store.clone());
-    limiter.check(&7_u32).await.unwrap();
+    let (store, limiter) = that_decided(&server).await;
     server.stop_process();
     // So long that its connection is not given up yet.
     let hung = Duration::from_millis(1_100);
@@ -64,9 +70,7 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_dead_costs_nobody_the_deadline() {
     let server = Server::start().await;
-    let store = store(server.client().await);
-    let limiter = RateLimiter::new(plenty(), store.clone());
-    limiter.check(&7_u32).await.unwrap();
+    let (store, _) = that_decided(&server).await;
     server.kill();
     let second = Duration::from_secs(1);
     let (slow, failed) = slow_and_failed(&store, second).await;
@@ -82,11 +86,9 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let client = Builder::from_config(centralized(proxy.port())).build();
     let store = store(client.unwrap());
     let limiter = RateLimiter::new(plenty(), store.clone());
-    until("the first second", async || {
-        let error = limiter.check(&7_u32).await.unwrap_err();
-        (error.kind() == StoreErrorKind::Unavailable).then_some(())
-    })
-    .await;
+    let kind = async || limiter.check(&7_u32).await.unwrap_err().kind();
+    let is_known = async || kind().await == StoreErrorKind::Unavailable;
+    comes("the first second", is_known).await;
     let before = server.command_calls("evalsha").await;
     let mut monitor = Monitor::of(&server);
     let three_seconds = Duration::from_secs(3);
@@ -114,10 +116,8 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     // The connection is as fast as any: one event says that decisions go on.
     proxy.set_delay(Duration::ZERO);
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
-    until("the end", async || {
-        (beginning(&told_of(proxy.port()), GOES_ON).len() == 1).then_some(())
-    })
-    .await;
+    let goes_on = async || beginning(&told_of(proxy.port()), GOES_ON).len() == 1;
+    comes("the end", goes_on).await;
 }
 
 /// A script that Redis has never run may be set up wrongly: while it is not known, nobody is let
@@ -125,9 +125,7 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_whose_first_call_is_not_sent_is_not_known_to_run() {
     let server = Server::start().await;
-    let store = store(server.client().await);
-    let limiter = RateLimiter::new(plenty(), store.clone());
-    limiter.check(&7_u32).await.unwrap();
+    let (store, limiter) = that_decided(&server).await;
     server.stop_process();
     for _ in 0..4 {
         limiter.check(&7_u32).await.unwrap_err();

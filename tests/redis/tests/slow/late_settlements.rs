@@ -13,7 +13,7 @@ use tollgate::{
     key::Global,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Sentinels, Server, Worker, connect, until};
+use tollgate_redis_tests::{Sentinels, Server, Worker, comes, connect, patient, until};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 const HELD_AT_MOST: Duration = Duration::from_secs(2);
@@ -30,8 +30,7 @@ fn briefly() -> Settled<SlidingLog> {
 type Limiter = RateLimiter<Settled<SlidingLog>, RedisStore>;
 
 async fn limiter(rule: Settled<SlidingLog>, config: Config) -> Limiter {
-    let store = RedisStore::builder(connect(config).await);
-    RateLimiter::new(rule, store.deadline(Duration::from_secs(10)).build())
+    RateLimiter::new(rule, patient(connect(config).await).build())
 }
 
 async fn held(limiter: &Limiter, key: &str, units: u32) -> Hold {
@@ -147,8 +146,7 @@ where
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_after_the_handler_delays_no_answer_and_learns_later_what_was_spent() {
     let server = Arc::new(Server::start().await);
-    let store = RedisStore::builder(connect(server.config()).await);
-    let store = store.deadline(Duration::from_secs(10)).build();
+    let store = patient(server.client().await).build();
     let ten = |name| SlidingLog::new(Quota::per_day(10)).named(name).settled();
     let layer = |name| RateLimitLayer::new(ten(name), store.clone(), Global).cost(4);
     // Answers, after which the server does nothing. It settles the hold of its request, if there is
@@ -176,10 +174,7 @@ async fn a_server_that_stops_after_the_handler_delays_no_answer_and_learns_later
         };
         assert!(took < Duration::from_secs(1), "{way}: {took:?}");
         server.continue_process();
-        until("the settlement", async || {
-            let left = limiter.peek(&()).await.ok()?.remaining();
-            (left == 9).then_some(())
-        })
-        .await;
+        let left = async || limiter.peek(&()).await.ok().map(|it| it.remaining());
+        comes("the settlement", async || left().await == Some(9)).await;
     }
 }

@@ -15,7 +15,7 @@ use tollgate::{
     algorithm::SlidingLog,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Proxy, Server, centralized};
+use tollgate_redis_tests::{Proxy, Server, centralized, patient};
 
 use crate::traffic::{Answer, Seen, Traffic, count, limited, plenty, unconnected};
 
@@ -59,9 +59,8 @@ async fn nobody_passes_however_far_it_is(server: &Server, password: &str) {
         let proxy = Proxy::start(server.port(), Duration::from_millis(each_way)).await;
         let client = client(proxy.port(), password);
         assert_eq!(client.init().await.is_ok(), password == "word");
-        let store = RedisStore::builder(client)
-            .deadline(Duration::from_millis(deadline))
-            .build();
+        let store = RedisStore::builder(client).deadline(Duration::from_millis(deadline));
+        let store = store.build();
         let loads = server.command_calls("script|load").await;
         // For longer than a refused load is remembered.
         nobody_passes(&store, Duration::from_millis(2_500)).await;
@@ -94,9 +93,8 @@ async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_
     let proxy = Proxy::start(server.port(), Duration::from_millis(40)).await;
     let client = client(proxy.port(), "word");
     client.init().await.unwrap();
-    let store = RedisStore::builder(client)
-        .deadline(Duration::from_millis(1_000))
-        .build();
+    let store = RedisStore::builder(client).deadline(Duration::from_secs(1));
+    let store = store.build();
     let limiter = RateLimiter::new(plenty(), store.clone());
     limiter.check(&7_u32).await.unwrap();
     let _: String = server.command("ACL", &["SETUSER", "app", "-script"]).await;
@@ -162,9 +160,7 @@ async fn a_server_that_forgets_the_script_as_soon_as_it_is_loaded_lets_nobody_th
     user(&server, &["+@all"]).await;
     let client = client(forgetful(&server).await, "word");
     client.init().await.unwrap();
-    let store = RedisStore::builder(client)
-        .deadline(Duration::from_secs(5))
-        .build();
+    let store = patient(client).build();
     let log = RateLimiter::new(SlidingLog::new(Quota::per_day(9)), store.clone());
     let error = log.check(&7_u32).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);

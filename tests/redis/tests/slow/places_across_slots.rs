@@ -9,7 +9,7 @@ use tollgate::{
     algorithm::InFlight,
     store::{RedisStore, RedisStoreBuilder},
 };
-use tollgate_redis_tests::{Cluster, slot_of, until};
+use tollgate_redis_tests::{Cluster, comes, slot_of, until};
 
 /// For how long a process of these tests keeps its places.
 const TIME: Duration = Duration::from_millis(800);
@@ -51,10 +51,8 @@ async fn are_in_flight(watcher: &Limiter, keys: &[u32], time: Duration) {
 }
 
 async fn is_free(watcher: &Limiter, key: &u32) {
-    until("a place that is free", async || {
-        (watcher.peek(key).await.ok()?.remaining() == 1).then_some(())
-    })
-    .await;
+    let remaining = async || watcher.peek(key).await.ok().map(|it| it.remaining());
+    comes("a free place", async || remaining().await == Some(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,12 +68,8 @@ async fn a_node_that_hangs_or_dies_costs_no_place_on_the_others() {
     // A renewal waits so long for the node that hangs: far longer than places are kept.
     let patient = builder(&cluster).await.deadline(Duration::from_secs(6));
     let limiter = limiter(patient.build());
-    let watcher = self::limiter(
-        builder(&cluster)
-            .await
-            .deadline(Duration::from_secs(2))
-            .build(),
-    );
+    let watcher = builder(&cluster).await.deadline(Duration::from_secs(2));
+    let watcher = self::limiter(watcher.build());
     let mut all = one_of_each(&cluster, &limiter).await;
     let primaries = cluster.primaries().await;
     let number_of = |node: usize| all.iter().filter(|(_, owner, _)| *owner == node).count();

@@ -26,7 +26,7 @@ use tollgate_properties::{
     model::sliding_log,
     subject::Subject,
 };
-use tollgate_redis_tests::{Redis, Worker, connect, until};
+use tollgate_redis_tests::{Redis, Worker, comes, connect, patient};
 
 use super::holds_over_redis::is_the_pure_rules;
 
@@ -70,12 +70,6 @@ fn stay_free(redis: &Redis, limiter: &Limiter, key: &str, (places, lasting): (u6
         assert_eq!(free(redis, limiter, key), places);
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn scripts_run(redis: &Redis) -> u64 {
-    let calls = redis.calls();
-    let run = calls.iter().find(|call| call.0 == "evalsha");
-    run.map_or(0, |run| run.1)
 }
 
 /// A generation lasts for longer than any of these histories.
@@ -134,7 +128,7 @@ fn every_key_is_renewed_while_it_has_a_place_and_none_when_all_have_ended() {
     }
     redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
     thread::sleep(TIME * 2);
-    assert_eq!(scripts_run(&redis), 0, "the task has ended");
+    assert_eq!(redis.scripts_run(), 0, "the task has ended");
 
     // Then it begins again.
     let held = hold(&redis, &limiter, "key 7").unwrap();
@@ -206,8 +200,8 @@ fn a_server_that_hangs_counts_each_place_once_and_frees_none_for_less_than_the_t
     assert_eq!(holds.len(), 10);
     for hangs in [800, 1_500, 800, 1_500, 5_000].map(Duration::from_millis) {
         newcomers.may_come.store(true, SeqCst);
-        redis.wait(until("all places", async || {
-            (newcomers.most.load(SeqCst) >= 10).then_some(())
+        redis.wait(comes("all places", async || {
+            newcomers.most.load(SeqCst) >= 10
         }));
         redis.server().stop_process();
         let since = Instant::now();
@@ -317,11 +311,8 @@ async fn a_process_with_two_places() {
         return;
     };
     let client = connect(Config::from_url(&url).unwrap()).await;
-    let store = RedisStore::builder(client)
-        .prefix("t")
-        .deadline(Duration::from_secs(20))
-        .build();
-    let limiter = RateLimiter::new(InFlight::new(3).held_at_most(TIME), store);
+    let rule = InFlight::new(3).held_at_most(TIME);
+    let limiter = RateLimiter::new(rule, patient(client).prefix("t").build());
     let mut holds = Vec::new();
     let mut orders = spawn_blocking(|| Worker::orders().next()).await;
     while let Ok(Some(_)) = orders {

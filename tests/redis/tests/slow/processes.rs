@@ -1,25 +1,15 @@
 //! Many processes at one key: together they are admitted exactly the limit.
 
-use std::time::Duration;
-
 use fred::prelude::Config;
 use tokio::task::spawn_blocking;
-use tollgate::store::RedisStore;
+
 use tollgate_properties::numbers::Numbers;
-use tollgate_redis_tests::{Cluster, Redis, Worker, connect, every_algorithm};
+use tollgate_redis_tests::{Cluster, Redis, Worker, connect, every_algorithm, patient};
 
 const YEAR: u64 = 365 * 86_400 * 1_000_000;
 
 /// Nothing comes back while the test lasts.
-const NUMBERS: Numbers = Numbers {
-    units: 100,
-    period: YEAR,
-    burst: 60,
-    precision: YEAR / 5,
-    interval: YEAR,
-    other_units: 80,
-    other_period: YEAR,
-};
+const NUMBERS: Numbers = Numbers::new((100, YEAR), 60, YEAR / 5, YEAR).beside(80, YEAR);
 
 const PROCESSES: usize = 4;
 const TASKS: usize = 16;
@@ -64,9 +54,7 @@ async fn one_of_many_processes() {
         return;
     };
     let client = connect(Config::from_url(&url).unwrap()).await;
-    let store = RedisStore::builder(client)
-        .deadline(Duration::from_secs(30))
-        .build();
+    let store = patient(client).build();
     for subject in every_algorithm(&NUMBERS) {
         let tasks = (0..TASKS).map(|_| {
             let limiter = subject.bucket.limiter_over(store.clone(), "bob".to_owned());

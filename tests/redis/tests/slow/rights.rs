@@ -14,7 +14,7 @@ use tollgate::{
     clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Sentinels, Server, connect_to, slot_of};
+use tollgate_redis_tests::{Cluster, Sentinels, Server, connect_to, patient, slot_of};
 
 use crate::traffic::{PREFIX, unconnected};
 
@@ -61,9 +61,7 @@ async fn connect(config: Config) -> Client {
 }
 
 fn store(client: Client) -> RedisStore {
-    RedisStore::builder(client)
-        .deadline(Duration::from_secs(5))
-        .build()
+    patient(client).build()
 }
 
 /// Every operation of a store, for rules that keep numbers and for one that keeps a log.
@@ -170,13 +168,8 @@ async fn with_a_clock_of_its_own_a_store_needs_no_time() {
         let _: String = server.command("FLUSHALL", &[]).await;
         set_user(&server, &rights).await;
         let client = connect(server.config_of("app", "word")).await;
-        let store = RedisStore::builder(client)
-            .deadline(Duration::from_secs(5))
-            .clock(ManualClock::at(Timestamp::from_micros(
-                1_700_000_000_000_000,
-            )))
-            .build();
-        let done = everything(&store, 0..1).await;
+        let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+        let done = everything(&patient(client).clock(clock).build(), 0..1).await;
         assert_eq!(done.is_ok(), is_enough, "{done:?}");
     }
 }

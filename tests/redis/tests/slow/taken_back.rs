@@ -10,7 +10,7 @@ use tollgate::{
     store::RedisStore,
 };
 use tollgate_algorithms::every_algorithm;
-use tollgate_redis_tests::{Cluster, Fickle, slot_of, until};
+use tollgate_redis_tests::{Cluster, Fickle, comes, patient, slot_of, until};
 
 /// A fickle rule that is charged last, as it is in a tuple with an interval that is always over.
 fn fickle_at_last() -> (MinInterval, Fickle) {
@@ -56,9 +56,8 @@ where
     panic!("all keys are on one node")
 }
 
-fn store(cluster: &Cluster, client: fred::clients::Client) -> tollgate::store::RedisStoreBuilder {
-    assert!(!cluster.nodes().is_empty());
-    RedisStore::builder(client).deadline(Duration::from_secs(30))
+async fn left<A: Scripted<Snapshot: Send>>(limiter: &RateLimiter<A, RedisStore>, key: u32) -> u64 {
+    limiter.peek(&key).await.unwrap().remaining()
 }
 
 /// Nothing comes in between: it is as if the key had not been charged.
@@ -88,7 +87,7 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
     let cluster = Cluster::start().await;
-    let store = store(&cluster, cluster.client().await).build();
+    let store = patient(cluster.client().await).build();
     // Nothing comes back meanwhile, no window ends, and nobody waits for longer than this.
     let (quota, burst) = (Quota::new(50, Duration::from_secs(100 * 86_400)), 20);
     let (precision, interval) = (quota.period() / 10, Duration::from_millis(1));
@@ -115,9 +114,7 @@ async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
 async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between() {
     let cluster = Cluster::start().await;
     let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
-    let store = store(&cluster, cluster.client().await)
-        .clock(clock.clone())
-        .build();
+    let store = patient(cluster.client().await).clock(clock.clone()).build();
     let rule = TokenBucket::new(Quota::per_second(1_000)).burst(100);
     let fickle = fickle_at_last();
     let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
@@ -125,10 +122,7 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     alone.check_cost(&0_u32, 10).await.unwrap();
     let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
-    until("a charge", async || {
-        (alone.peek(&0_u32).await.ok()?.remaining() == 70).then_some(())
-    })
-    .await;
+    comes("a charge", async || left(&alone, 0).await == 70).await;
     // All of it is paid off by now, and others use what came back.
     clock.advance(Duration::from_millis(50));
     let between = alone.check_cost(&0_u32, 40).await.unwrap();
@@ -136,7 +130,7 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     assert!(!asked.is_finished(), "the other key was too fast");
     let refused = asked.await.unwrap().unwrap();
     assert!(!refused.is_admitted(), "{refused:?}");
-    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 60);
+    assert_eq!(left(&alone, 0).await, 60);
 }
 
 /// While the fickle key takes its time, the other key looks as if nobody had asked; and so it does
@@ -164,7 +158,7 @@ where
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_charged_waits_for_all_that_is_held_and_queues_and_intervals_for_all_others() {
     let cluster = Cluster::start().await;
-    let store = store(&cluster, cluster.client().await).build();
+    let store = patient(cluster.client().await).build();
     let (store, hour) = (&store, Duration::from_secs(3_600));
     let tokens = TokenBucket::new(Quota::per_day(50));
     let queue = LeakyBucket::new(Quota::per_hour(50)).queue();
@@ -181,17 +175,14 @@ async fn what_is_charged_waits_for_all_that_is_held_and_queues_and_intervals_for
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_theirs() {
     let cluster = Cluster::start().await;
-    let store = store(&cluster, cluster.client().await).build();
+    let store = patient(cluster.client().await).build();
     let rule = TokenBucket::new(Quota::per_day(100)).settled();
     let fickle = fickle_at_last();
     let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
     let alone = RateLimiter::new(rule.clone(), store.clone());
     let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
     let asked = tokio::spawn(async move { both.hold(&keys, 20).await });
-    until("a hold", async || {
-        (alone.peek(&0_u32).await.ok()?.remaining() == 80).then_some(())
-    })
-    .await;
+    comes("a hold", async || left(&alone, 0).await == 80).await;
     // Before another one settles, and after a third one holds.
     let [second, third] = [
         alone.hold(&0_u32, 30).await.unwrap().unwrap(),
@@ -199,11 +190,11 @@ async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_their
     ];
     second.settle(5).await.unwrap();
     assert!(!asked.is_finished(), "the other key was too fast");
-    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 35);
+    assert_eq!(left(&alone, 0).await, 35);
     assert!(asked.await.unwrap().unwrap().is_err());
-    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
+    assert_eq!(left(&alone, 0).await, 55);
     third.settle(40).await.unwrap();
-    assert_eq!(alone.peek(&0_u32).await.unwrap().remaining(), 55);
+    assert_eq!(left(&alone, 0).await, 55);
 }
 
 /// A key of the rule, on a node of its own: those of `taken` have another one.
@@ -254,9 +245,9 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     let keys = EachOf((Some(held_key), Some(charged_key), Some(last_key)));
     assert!(all.hold(&keys, 1).await.unwrap().is_ok());
     last.reset(&last_key).await.unwrap();
-    let left = [
-        held.peek(&held_key).await.unwrap().remaining(),
-        charged.peek(&charged_key).await.unwrap().remaining(),
+    let before = [
+        left(&held, held_key).await,
+        left(&charged, charged_key).await,
     ];
 
     let begun = Instant::now();
@@ -269,7 +260,7 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     at(0.6).await;
     cluster.nodes()[node_of_held].continue_process();
     until("a hold", async || {
-        (held.peek(&held_key).await.ok()?.remaining() == left[0] - 1).then_some(())
+        (held.peek(&held_key).await.ok()?.remaining() == before[0] - 1).then_some(())
     })
     .await;
     let error = asked.await.unwrap().unwrap_err();
@@ -279,7 +270,7 @@ async fn what_is_left_when_the_deadline_is_over_is_not_charged_and_the_rest_is_g
     until("all that is given back", async || {
         let held = held.peek(&held_key).await.ok()?.remaining();
         let charged = charged.peek(&charged_key).await.ok()?.remaining();
-        ([held, charged] == left).then_some(())
+        ([held, charged] == before).then_some(())
     })
     .await;
     assert!(last.peek(&last_key).await.unwrap().is_admitted());

@@ -11,10 +11,10 @@ use tollgate::{
     Quota, Timestamp,
     algorithm::{Ending, Limit, TokenBucket, WaitAtMost},
     clock::ManualClock,
-    store::{Ask, Change, RedisStore, Store},
+    store::{Ask, Change, Store},
 };
 use tollgate_properties::claims::most_in;
-use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect, in_order};
+use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect, in_order, patient};
 
 const PROCESSES: usize = 8;
 const PERIOD_MICROS: u64 = 1_000_000;
@@ -56,10 +56,8 @@ async fn one_who_waits() {
     };
     let (url, number) = role.split_once(' ').unwrap();
     let clock = ManualClock::at(Timestamp::from_micros(START));
-    let store = RedisStore::builder(connect(Config::from_url(url).unwrap()).await)
-        .clock(clock.clone())
-        .deadline(Duration::from_secs(20))
-        .build();
+    let client = connect(Config::from_url(url).unwrap()).await;
+    let store = patient(client).clock(clock.clone()).build();
     let (rule, mut random) = (rule(), Rng::with_seed(number.parse().unwrap()));
     let mut waiting: Vec<Waiting> = Vec::new();
     let mut asked = 0;

@@ -29,7 +29,7 @@ use tollgate::{
     response::Http,
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{until, within};
+use tollgate_redis_tests::{comes, until, within};
 use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 /// The deadline of every store here.
@@ -139,11 +139,8 @@ impl Traffic {
     /// Waits until many requests get this answer.
     pub(crate) async fn is_answered(&self, answer: Answer) {
         let since = Instant::now();
-        until("an answer", async || {
-            let seen: Vec<_> = self.since(since).collect();
-            (count(&seen, answer) > 2 * TASKS as usize).then_some(())
-        })
-        .await;
+        let seen = || count(&self.since(since).collect::<Vec<_>>(), answer);
+        comes("an answer", async || seen() > 2 * TASKS as usize).await;
     }
 
     /// Waits until somebody gets this answer.
