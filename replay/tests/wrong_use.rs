@@ -36,67 +36,50 @@ fn the_rules_that_the_help_shows_are_read_and_asked() {
 
 #[test]
 fn a_mistake_in_the_rules_is_told_with_its_file_line_and_value() {
-    for (name, text, line, message) in [
-        (
-            "wrong.toml",
-            "[[rules]]\nname = \"all\"\nkeys = 7\n",
-            "line 3",
-            "unknown field `keys`",
-        ),
-        (
-            "wrong.yaml",
-            "rules:\n  - name: all\n    key: nobody\n",
-            "line 3",
-            "`nobody`",
-        ),
-        (
-            "wrong.json",
-            "{\"rules\": [\n{\"name\": 7}]}",
-            "line 2",
-            "integer `7`",
-        ),
+    let toml = "[[rules]]\nname = \"all\"\nkeys = 7\n";
+    let yaml = "rules:\n  - name: all\n    key: nobody\n";
+    let json = "{\"rules\": [\n\n{\"name\": 7}]}";
+    for (ending, text, message) in [
+        ("toml", toml, "unknown field `keys`"),
+        ("yaml", yaml, "`nobody`"),
+        ("json", json, "integer `7`"),
     ] {
-        let rules = Temporary::new(name, text);
+        let rules = Temporary::new(&format!("wrong.{ending}"), text);
         let ended = run(&[rules.path(), &sample("access.log")]);
-        is_refused(&ended, &[rules.path(), line, message]);
+        is_refused(&ended, &[rules.path(), "line 3", message]);
     }
 }
 
 #[test]
 fn files_that_are_not_there_or_no_logs_are_told_by_name() {
-    let (rules, log) = (sample("rules.toml"), sample("access.log"));
-    is_refused(
-        &run(&["/nowhere/rules.toml", &log]),
-        &["/nowhere/rules.toml: "],
-    );
-    is_refused(
-        &run(&[&rules, "/nowhere/access.log"]),
-        &["/nowhere/access.log: "],
-    );
-    let folder = sample("");
-    is_refused(&run(&[&rules, &folder]), &[&folder, "it is a directory"]);
-    is_refused(&run(&[&rules, &log, &log]), &["is given twice"]);
+    let (rules, log, folder) = (&*sample("rules.toml"), &*sample("access.log"), &*sample(""));
+    let [no_rules, no_log] = ["/nowhere/rules.toml", "/nowhere/access.log"];
     let prose = Temporary::new("prose.log", "Once upon a time\nthere was no log.\n");
-    is_refused(
-        &run(&[&rules, prose.path()]),
-        &[
-            prose.path(),
-            "neither the combined format",
-            "--format says which",
-        ],
-    );
+    let says_how = &[
+        prose.path(),
+        "neither the combined format",
+        "--format says which",
+    ][..];
     let zipped = Temporary::new("log.gz", "");
     fs::write(&zipped.0, b"\x1F\x8B\x08\0rest").unwrap();
-    for options in [&[][..], &["--format", "combined"]] {
-        let ended = run(&[&[&*rules, zipped.path()][..], options].concat());
-        is_refused(&ended, &[zipped.path(), "compressed", "`zcat LOG |"]);
+    let is_zipped = &[zipped.path(), "compressed", "`zcat LOG |"];
+    for (arguments, parts) in [
+        (&[no_rules, log][..], &[no_rules, ": "][..]),
+        (&[rules, no_log], &[no_log, ": "]),
+        (&[rules, folder], &[folder, "it is a directory"]),
+        (&[rules, log, log], &["is given twice"]),
+        (&[rules, prose.path()], says_how),
+        (&[rules, zipped.path()], is_zipped),
+        (&[rules, zipped.path(), "--format", "combined"], is_zipped),
+        (
+            &[rules, log, "--html", log],
+            &["the replay reads that file"],
+        ),
+        (&[rules], &["LOGS"]),
+        (&[rules, log, "--max-keys", "0"], &["--max-keys"]),
+    ] {
+        is_refused(&run(arguments), parts);
     }
-    is_refused(
-        &run(&[&rules, &log, "--html", &log]),
-        &["the replay reads that file"],
-    );
-    is_refused(&run(&[&rules]), &["LOGS"]);
-    is_refused(&run(&[&rules, &log, "--max-keys", "0"]), &["--max-keys"]);
 }
 
 #[test]
@@ -129,14 +112,8 @@ fn a_log_without_requests_is_no_mistake() {
     let empty = Temporary::new("empty.log", "");
     let ended = run(&[&sample("rules.toml"), empty.path()]);
     assert!(ended.well().contains("The logs have no requests."));
-    let file = Temporary::new("empty.html", "");
-    let arguments = [
-        &sample("rules.toml"),
-        empty.path(),
-        "--json",
-        "--html",
-        file.path(),
-    ];
+    let (rules, file) = (sample("rules.toml"), Temporary::new("empty.html", ""));
+    let arguments = [&*rules, empty.path(), "--json", "--html", file.path()];
     let report: serde_json::Value = serde_json::from_str(&run(&arguments).well()).unwrap();
     assert_eq!(report["requests"]["total"], 0);
     assert!(report["from"].is_null());
@@ -147,14 +124,10 @@ fn a_log_without_requests_is_no_mistake() {
 #[test]
 fn several_logs_are_read_as_one_in_the_order_of_time() {
     // Two in each minute: whichever file they are in, the third and the fourth in time are refused.
-    let a = Temporary::new(
-        "a.log",
-        &(line("192.0.2.1", 1, LOGIN) + &line("192.0.2.1", 30, LOGIN)),
-    );
-    let b = Temporary::new(
-        "b.log",
-        &(line("192.0.2.1", 2, LOGIN) + &line("192.0.2.1", 40, LOGIN)),
-    );
+    let [a, b] = [("a.log", [1, 30]), ("b.log", [2, 40])].map(|(name, seconds)| {
+        let lines = seconds.map(|second| line("192.0.2.1", second, LOGIN));
+        Temporary::new(name, &lines.concat())
+    });
     for logs in [[a.path(), b.path()], [b.path(), a.path()]] {
         let ended = run(&[&sample("rules.toml"), logs[0], logs[1], "--json"]);
         let report: serde_json::Value = serde_json::from_str(&ended.well()).unwrap();
@@ -198,9 +171,7 @@ fn an_extension_that_no_log_tells_is_named_and_its_requests_are_rejected() {
     let given = |value: &str| run_with_input(&[rules.path(), "-", "--extension", value], &log);
     is_refused(&given("user"), &["NAME=remote_user or NAME=header:FIELD"]);
     is_refused(&given("plan=remote_user"), &["no rule names \"plan\""]);
-    is_refused(
-        &given("user=header:no name"),
-        &["\"no name\" is not a header name"],
-    );
+    let ended = given("user=header:no name");
+    is_refused(&ended, &["\"no name\" is not a header name"]);
     assert!(given("user=remote_user").well().contains("admitted"));
 }

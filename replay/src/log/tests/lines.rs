@@ -9,6 +9,7 @@ const LINE: &str = "192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.1\
 
 #[test]
 fn lines_may_end_in_any_way_and_be_empty() {
+    let json = "\u{FEFF}{\"ts\":1762938841,\"method\":\"GET\",\"path\":\"/\"}";
     for (log, requests, other) in [
         ("", 0, 0),
         ("\n", 0, 1),
@@ -18,11 +19,7 @@ fn lines_may_end_in_any_way_and_be_empty() {
         (&format!("{LINE}\r\n{LINE}"), 2, 0),
         (&format!("\u{FEFF}{LINE}\n\n{LINE}\n"), 2, 1),
         (&format!("\u{FEFF}{LINE}"), 1, 0),
-        (
-            "\u{FEFF}{\"ts\":1762938841,\"method\":\"GET\",\"path\":\"/\"}",
-            1,
-            0,
-        ),
+        (json, 1, 0),
     ] {
         let (read, reader) = read_all(log.as_bytes(), None);
         assert_eq!((read.len(), reader.other()), (requests, other), "{log:?}");
@@ -57,13 +54,8 @@ fn a_line_may_have_as_many_bytes_as_allowed_and_no_more() {
         ..Options::default()
     };
     for capacity in [1, 7, 1000] {
-        for (end, is_read) in [
-            ("", true),
-            ("\n", true),
-            ("\r\n", true),
-            (" ", false),
-            (" \n", false),
-        ] {
+        for end in ["", "\n", "\r\n", " ", " \n"] {
+            let is_read = !end.starts_with(' ');
             let log = format!("{LINE}{end}");
             let input = BufReader::with_capacity(capacity, log.as_bytes());
             let mut reader = Reader::new(input, Some(Format::Combined), allowed.clone()).unwrap();
@@ -79,10 +71,8 @@ fn unreadable_lines_are_counted_by_reason_and_the_first_are_kept() {
     let (requests, reader) = read_all(log.as_bytes(), Some(Format::Combined));
     let unreadable = reader.unreadable();
     assert_eq!((requests.len(), unreadable.count()), (1, 11));
-    assert_eq!(
-        unreadable.reasons(),
-        [(Why::NotCombined, 10), (Why::Status, 1)]
-    );
+    let reasons = [(Why::NotCombined, 10), (Why::Status, 1)];
+    assert_eq!(unreadable.reasons(), reasons);
     let numbers: Vec<_> = unreadable.first().iter().map(|line| line.number).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
 }
@@ -100,10 +90,7 @@ fn an_error_of_the_input_is_given_out_and_no_request_before_it_is_lost() {
     let mut reader = Reader::new(log, Some(Format::Combined), Options::default()).unwrap();
     let first = reader.next().unwrap();
     assert_eq!(first.unwrap_err().to_string(), "the disk");
-    assert_eq!(
-        reader.map(|logged| logged.is_ok()).collect::<Vec<_>>(),
-        [true, true]
-    );
+    assert!(reader.map(|logged| logged.is_ok()).eq([true, true]));
 }
 
 #[test]
@@ -118,9 +105,8 @@ fn a_compressed_log_is_an_error_that_says_what_reads_it_whatever_form_it_is_said
             // A pipe may give one byte at a time.
             for capacity in [1, 100] {
                 let input = BufReader::with_capacity(capacity, log);
-                let error = Reader::new(input, format, Options::default())
-                    .err()
-                    .unwrap();
+                let read = Reader::new(input, format, Options::default());
+                let error = read.err().unwrap();
                 assert_eq!(error.kind(), io::ErrorKind::InvalidData);
                 assert!(error.to_string().contains(program), "{error}");
             }

@@ -3,11 +3,11 @@
 use std::{
     io::{self, Read},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::UNIX_EPOCH,
 };
 
 use axum::{Router, body::Body, routing::get};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use tower::ServiceExt;
 use tower_http::{
     LatencyUnit,
@@ -91,10 +91,7 @@ fn assert_tells_the_requests(log: &[u8], format: Format) -> Vec<Logged> {
         "GET /broken 500",
     ];
     assert_eq!(told.collect::<Vec<_>>(), wanted, "{text}");
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap()
-        .as_micros() as u64;
+    let now = UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for logged in &requests {
         assert!(logged.took_micros.unwrap() < 60_000_000, "{text}");
         assert!(now - logged.started_micros < 60_000_000, "{text}");
@@ -115,21 +112,12 @@ const FORMS: [(Form, Format); 7] = [
 
 #[test]
 fn what_the_trace_layer_prints_is_read_in_every_form_and_unit_with_header_fields_or_without() {
-    let units = [
-        LatencyUnit::Seconds,
-        LatencyUnit::Millis,
-        LatencyUnit::Micros,
-        LatencyUnit::Nanos,
-    ];
-    let printed = HeaderMap::from_iter([
-        (header::USER_AGENT, HeaderValue::from_static(AGENT)),
-        (
-            HeaderName::from_static("x-key"),
-            HeaderValue::from_static("k"),
-        ),
-    ]);
+    use LatencyUnit::{Micros, Millis, Nanos, Seconds};
+    let mut printed = HeaderMap::new();
+    printed.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
+    printed.insert("x-key", HeaderValue::from_static("k"));
     for (form, format) in FORMS {
-        for unit in units {
+        for unit in [Seconds, Millis, Micros, Nanos] {
             for (with_headers, expected) in [(false, &HeaderMap::new()), (true, &printed)] {
                 let log = log_of_a_service(form, unit, with_headers);
                 for logged in assert_tells_the_requests(&log, format) {

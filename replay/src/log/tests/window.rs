@@ -39,10 +39,8 @@ fn seconds(window: u64) -> Options {
 #[test]
 fn a_request_that_comes_too_late_is_taken_at_the_latest_instant_given_out() {
     // The last one began a minute before the first, which the one after that has driven out.
-    let (requests, late) = sorted(
-        &[(60_000, 0), (61_000, 0), (61_500, 0), (61_500, 61_500)],
-        &seconds(1),
-    );
+    let log = [(60_000, 0), (61_000, 0), (61_500, 0), (61_500, 61_500)];
+    let (requests, late) = sorted(&log, &seconds(1));
     assert_eq!(paths(&requests), ["/0", "/3", "/1", "/2"]);
     assert_eq!(requests[1].started_micros, requests[0].started_micros);
     assert_eq!(requests[1].took_micros, Some(61_500_000));
@@ -105,22 +103,14 @@ fn a_time_in_the_far_future_moves_no_other_request_wherever_it_stands() {
         // nor of the last: they come last, at their own time.
         let is_known = ![0, 999].contains(&place);
         let others = requests[(place + 1) % 1_000].0 + 1_762_938_841_000;
-        let (at, request) = given
-            .iter()
-            .enumerate()
-            .find(|(_, it)| it.uri.path() == format!("/{place}"))
-            .unwrap();
+        let path = format!("/{place}");
+        let at = given.iter().position(|it| it.uri.path() == path).unwrap();
+        let request = &given[at];
         let is_near = request.started_micros.abs_diff(others * 1_000) < 1_000_000;
-        assert_eq!(
-            (is_near, at == 999),
-            (is_known, !is_known || place == 998),
-            "{place} {at}"
-        );
-        assert_eq!(
-            (reader.out_of_order(), reader.ahead()),
-            (0, is_known.into()),
-            "{place}"
-        );
+        assert_eq!(is_near, is_known, "{place}");
+        assert_eq!(at == 999, !is_known || place == 998, "{place} {at}");
+        let counted = (reader.out_of_order(), reader.ahead());
+        assert_eq!(counted, (0, is_known.into()), "{place}");
     }
 }
 
@@ -133,10 +123,8 @@ fn one_of_several_hosts_whose_clock_is_an_hour_ahead_is_taken_at_the_time_of_the
         requests[*index].0 += 3_600_000;
     }
     let (given, reader) = are_not_moved_by(&wrong, &requests);
-    assert_eq!(
-        (reader.out_of_order(), reader.ahead()),
-        (0, wrong.len() as u64)
-    );
+    let counted = (reader.out_of_order(), reader.ahead());
+    assert_eq!(counted, (0, wrong.len() as u64));
     for request in given {
         let index: usize = request.uri.path()[1..].parse().unwrap();
         let (ended, took) = right[index];
