@@ -32,7 +32,7 @@ type Bound = (
 
 const BOUNDS: [Bound; 3] = [
     ("combined", combined, &["--no-what-if"], 8_400),
-    ("combined, what if", combined, &[], 15_100),
+    ("combined, what if", combined, &[], 15_000),
     ("json", json, &["--no-what-if"], 13_000),
 ];
 

@@ -33,15 +33,28 @@ impl<K> Default for Overrides<K> {
     }
 }
 
-impl<K: Key, S> Shard<K, S> {
-    /// What decides about a key that has no entry instead of its limit.
-    pub(super) fn overridden<Q: AsKey<K> + ?Sized>(
+impl<K: Key> Overrides<K> {
+    #[cold]
+    fn of<Q: AsKey<K> + ?Sized>(
         &mut self,
         (hash, key): (u64, &Q),
         now: Now<'_>,
     ) -> Option<Override> {
-        let told = *(self.overrides.as_mut()?.all).find_mut(hash, is(key))?;
+        let told = *self.all.find_mut(hash, is(key))?;
         (now() < told.until).then_some(told)
+    }
+}
+
+impl<K: Key, S> Shard<K, S> {
+    /// What decides about a key that has no entry instead of its limit.
+    #[inline]
+    pub(super) fn overridden<Q: AsKey<K> + ?Sized>(
+        &mut self,
+        known: (u64, &Q),
+        now: Now<'_>,
+    ) -> Option<Override> {
+        let overrides = self.overrides.as_deref_mut()?;
+        overrides.of(known, now)
     }
 }
 
@@ -69,19 +82,19 @@ impl<K: Key, S> Shards<K, S> {
             entries, overrides, ..
         } = &mut *shard;
         let all = &mut overrides.get_or_insert_default().all;
-        let known = all.find_mut(hash, |known| *known == key);
-        if known.is_none() && is_full() {
+        if is_full() && all.find_mut(hash, |known| *known == key).is_none() {
             return drops.keep(Some(key), None);
         }
+        // The key's own code, which may panic, runs before anything is forgotten.
+        all.make_room(|key| self.hash(key));
         if let Some((key, state)) = entries.remove(hash, |known| *known == key) {
             drops.keep(Some(key), Some(state));
             self.uncount(1);
         }
-        if let Some(known) = known {
+        if let Some(known) = all.find_mut(hash, |known| *known == key) {
             *known = told;
             return drops.keep(Some(key), None);
         }
-        all.make_room(|key| self.hash(key));
         all.insert(hash, key, told);
         self.overridden.fetch_add(1, Relaxed);
     }

@@ -19,7 +19,7 @@ use super::{
     deferred_drop::DeferredDrops,
     overflow::Now,
     policies::PolicyTables,
-    several::{DecidesTogether, KeyedLimit, decide},
+    several::{DecidesTogether, KeyedLimit, OwnKey, decide},
 };
 
 impl LocalBuckets<RuleKey> for RuleLimits {
@@ -78,7 +78,7 @@ fn decide_several(
             let rule = limits.limit(*limit);
             (
                 *limit,
-                KeyedLimit::new(rule, tables.table(rule.table_id()), key.clone()),
+                KeyedLimit::new(rule, tables.table(rule.table_id()), OwnKey::Copied(key)),
             )
         })
         .collect();

@@ -27,14 +27,35 @@ use super::{
 pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    /// Moved into its entry, if it gets one: no key is copied under the locks of the others.
-    key: Option<K>,
-    place: Option<LockedState<'a, K, A::State>>,
-    overridden: Option<Override>,
+    key: OwnKey<'a, K>,
+    place: Option<Result<LockedState<'a, K, A::State>, Override>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
     /// What was decided.
     pub(super) snapshot: Option<A::Snapshot>,
+}
+
+/// How an entry gets its key. A caller's own `Clone` may not run under the locks of the others:
+/// such a key was copied before, and is moved.
+pub(super) enum OwnKey<'a, K> {
+    Copied(&'a K),
+    Moved(&'a mut Option<K>),
+}
+
+impl<K: Key> OwnKey<'_, K> {
+    fn known(&self) -> Option<&K> {
+        match self {
+            Self::Copied(key) => Some(key),
+            Self::Moved(key) => key.as_ref(),
+        }
+    }
+
+    fn own(&mut self) -> K {
+        match self {
+            Self::Copied(key) => key.clone(),
+            Self::Moved(key) => key.take().expect("it is asked for once"),
+        }
+    }
 }
 
 /// A [`KeyedLimit`], whatever its limit and key are.
@@ -92,13 +113,12 @@ impl Drop for Locked<'_, '_> {
 }
 
 impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
-    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: K) -> Self {
+    pub(super) fn new(limit: &'a A, table: &'a Table<K, A::State>, key: OwnKey<'a, K>) -> Self {
         Self {
             limit,
             table,
-            key: Some(key),
+            key,
             place: None,
-            overridden: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
             snapshot: None,
@@ -109,43 +129,40 @@ impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
 impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
         let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
-        let Some(key) = &self.key else { return };
+        let Some(key) = self.key.known() else {
+            return;
+        };
         let hash = table.shards.hash(key);
-        let place = match entry(table.shards.lock(hash), (hash, key)) {
+        self.place = Some(match entry(table.shards.lock(hash), (hash, key)) {
             Ok(entry) => Ok(entry),
             Err(mut shard) => match shard.overridden((hash, key), now) {
                 Some(told) => Err(told),
                 None => {
-                    let own = || self.key.take().expect("it is asked for once");
-                    let unknown = (shard, hash, now());
+                    let (unknown, own) = ((shard, hash, now()), || self.key.own());
                     table.place_of_unknown(unknown, limit, own, (Some(cost), now), drops)
                 }
             },
-        };
-        match place {
-            Ok(place) => self.place = Some(place),
-            Err(told) => self.overridden = Some(told),
-        }
+        });
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
-        match (self.overridden, &mut self.place) {
-            (Some(told), _) => told.decide(self.limit, cost, now).0,
-            (None, Some(place)) => self.limit.judge(place.state(), cost, now),
-            (None, None) => true,
+        match &mut self.place {
+            Some(Ok(place)) => self.limit.judge(place.state(), cost, now),
+            Some(Err(told)) => told.decide(self.limit, cost, now).0,
+            None => true,
         }
     }
 
     fn decide(&mut self, ask: Ask, now: Timestamp) {
         let (limit, place) = (self.limit, self.place.as_mut());
-        self.snapshot = match self.overridden {
-            Some(told) => Some(told.decide(limit, ask.cost(), now).1),
-            None => place.map(|place| ask.decide(limit, place.state(), now).snapshot),
-        };
+        self.snapshot = place.map(|place| match place {
+            Ok(place) => ask.decide(limit, place.state(), now).snapshot,
+            Err(told) => told.decide(limit, ask.cost(), now).1,
+        });
     }
 
     fn unlock(&mut self, is_charged: bool) {
-        if let Some(place) = self.place.take() {
+        if let Some(Ok(place)) = self.place.take() {
             self.sweep_is_due = place.leave(&self.table.overflow, is_charged, &mut self.drops);
         }
     }
@@ -176,10 +193,10 @@ macro_rules! each_of {
                 ask: Ask,
                 clock: &impl Clock,
             ) -> Verdict<Self::Snapshot> {
-                let (EachOf(limits), EachOf(keys)) = (self, keys.to_owned());
+                let (EachOf(limits), EachOf(mut keys)) = (self, keys.to_owned());
                 let mut members = ($(
-                    keys.$place.map(|key| {
-                        let limit = &limits.$place;
+                    keys.$place.is_some().then(|| {
+                        let (limit, key) = (&limits.$place, OwnKey::Moved(&mut keys.$place));
                         KeyedLimit::new(limit, tables.$place.table(limit.policy_id()), key)
                     }),
                 )+);

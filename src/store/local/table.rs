@@ -107,7 +107,7 @@ impl<K: Key, S> Table<K, S> {
     ) {
         let mut drops = DeferredDrops::new();
         let charge = (Some(ask.charge()), now);
-        let place = match unknown {
+        let mut place = match unknown {
             Some((mut shard, hash, at)) => match shard.overridden((hash, key), now) {
                 Some(told) => Err(told),
                 None => {
@@ -117,18 +117,18 @@ impl<K: Key, S> Table<K, S> {
             },
             None => self.place_of(limit, key, charge, &mut drops),
         };
-        let mut place = match place {
-            Ok(place) => place,
+        let decided = match &mut place {
+            Ok(place) => ask.decide(limit, place.state(), now()),
             Err(told) => {
                 let (admitted, snapshot) = told.decide(limit, ask.cost(), now());
-                *verdict = Some(Verdict { admitted, snapshot });
-                return;
+                Verdict { admitted, snapshot }
             }
         };
-        let decided = ask.decide(limit, place.state(), now());
         let is_charged = decided.admitted && ask.charge() > 0;
         *verdict = Some(decided);
-        if place.leave(&self.overflow, is_charged, &mut drops) {
+        if let Ok(place) = place
+            && place.leave(&self.overflow, is_charged, &mut drops)
+        {
             self.shards.sweep_next(limit, now());
         }
         self.overflow.warn_once_if_used();
