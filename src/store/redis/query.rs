@@ -83,20 +83,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     fn have_begun(&self, decided: &Decided<L>) {
         let admitted = decided.as_ref().ok().filter(|verdict| verdict.admitted);
         let places = admitted.map(|verdict| self.limit.admissions(&verdict.snapshot));
-        for (
-            at,
-            KeyQuery {
-                scripts,
-                keys,
-                place,
-                ..
-            },
-        ) in self.all.iter().enumerate()
-        {
+        for (at, one) in self.all.iter().enumerate() {
             let admission = places.as_ref().and_then(|places| places.get(at));
-            let is_taken = admission.is_some_and(|own| has_a_place(&scripts.script, own));
+            let is_taken = admission.is_some_and(|own| has_a_place(&one.scripts.script, own));
             let is_taken = decided.is_ok().then_some(is_taken);
-            self.shared.has_begun((&keys[0], *place), is_taken);
+            self.shared.has_begun((&one.keys[0], one.place), is_taken);
         }
     }
 

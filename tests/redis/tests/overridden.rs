@@ -5,17 +5,17 @@ use std::time::Duration;
 use proptest::test_runner::TestCaseError;
 use tokio::time::sleep;
 use tollgate::{
-    EachOf, Quota, RateLimiter,
+    EachOf, Quota, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, InFlight, SlidingLog},
     clock::{Clock, ManualClock, SystemClock},
-    store::{EitherStore, LocalStore},
+    store::{EitherStore, LocalStore, RedisStore},
 };
 use tollgate_properties::{
     numbers::numbers,
     overridden::{decides_as_was_said, overridden_history},
     subject::instant,
 };
-use tollgate_redis_tests::{Redis, Server, every_algorithm};
+use tollgate_redis_tests::{Redis, Server, every_algorithm, until};
 
 use crate::traffic::store;
 
@@ -63,16 +63,52 @@ async fn redis_forgets_by_its_own_clock_what_was_said() {
     assert!(!limiter.check("bob").await.unwrap().is_admitted());
 }
 
+/// They share calls, to each of which Redis replies once. While it hangs nothing is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_is_refused_or_let_through_as_one_and_a_server_that_hangs_is_an_error() {
+    let server = Server::start().await;
+    let store = store(server.client().await);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
+    let later = SystemClock::new().now().saturating_add(HOUR);
+    let admitted = async || {
+        let asked = (0..300).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check("bob").await.unwrap().is_admitted() })
+        });
+        let mut admitted = 0;
+        for asked in asked.collect::<Vec<_>>() {
+            admitted += u32::from(asked.await.unwrap());
+        }
+        admitted
+    };
+    assert_eq!(admitted().await, 1);
+    limiter.let_through_until("bob", later).await.unwrap();
+    assert_eq!(admitted().await, 300);
+    assert!(store.usage().joined > 0, "{:?}", store.usage());
+    server.stop_process();
+    let error = limiter.refuse_until("bob", later).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    server.continue_process();
+    until("an answer", async || limiter.reset("bob").await.ok()).await;
+    limiter.refuse_until("bob", later).await.unwrap();
+    assert_eq!(admitted().await, 0);
+}
+
+/// A store in Redis or in memory.
+async fn either<L>(in_redis: bool, local: L, server: &Server) -> EitherStore<L, RedisStore> {
+    match in_redis {
+        true => EitherStore::Right(store(server.client().await)),
+        false => EitherStore::Left(local),
+    }
+}
+
 /// One may be refused, and another one let through, at a time; both stores say the same.
 #[tokio::test]
 async fn of_several_limits_each_is_overridden_for_its_own_key() {
     let server = Server::start().await;
     let later = SystemClock::new().now().saturating_add(HOUR);
     for in_redis in [false, true] {
-        let store = match in_redis {
-            false => EitherStore::Left(LocalStore::new()),
-            true => EitherStore::Right(store(server.client().await)),
-        };
+        let store = either(in_redis, LocalStore::new(), &server).await;
         let limits = EachOf((
             FixedWindow::new(Quota::per_day(3)).named("address"),
             SlidingLog::new(Quota::per_day(1)).named("user"),
@@ -109,10 +145,7 @@ async fn a_limit_in_shadow_that_refuses_lets_no_enforced_limit_go_uncharged() {
     let server = Server::start().await;
     let later = SystemClock::new().now().saturating_add(HOUR);
     for in_redis in [false, true] {
-        let store = match in_redis {
-            false => EitherStore::Left(LocalStore::new()),
-            true => EitherStore::Right(store(server.client().await)),
-        };
+        let store = either(in_redis, LocalStore::new(), &server).await;
         let limits = EachOf((
             FixedWindow::new(Quota::per_day(2)).named("enforced"),
             SlidingLog::new(Quota::per_day(9))
@@ -137,10 +170,7 @@ async fn a_request_in_flight_that_was_let_through_has_no_place_to_give_back() {
     let server = Server::start().await;
     let later = SystemClock::new().now().saturating_add(HOUR);
     for in_redis in [false, true] {
-        let store = match in_redis {
-            false => EitherStore::Left(LocalStore::new()),
-            true => EitherStore::Right(store(server.client().await)),
-        };
+        let store = either(in_redis, LocalStore::new(), &server).await;
         let limiter = RateLimiter::new(InFlight::new(1), store);
         let hold = async || limiter.hold("bob", 1).await.unwrap();
         limiter.let_through_until("bob", later).await.unwrap();

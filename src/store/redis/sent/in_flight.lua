@@ -51,7 +51,7 @@ if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
 local must, min_ttl_ms, has_new_list, mark, overridden, _ =
   op > LOOK, servers_time and 1 or 60000, false
 
--- What is stored of a state; or, while an operator's word overrides the limit, the reply.
+-- What is stored of a state; or nothing, and the reply, while an override is in force.
 local function read(key)
   local stored = call('GET', key)
   if not stored or #stored ~= 8 then return stored end

@@ -91,6 +91,7 @@ async fn everything(store: &RedisStore, keys: std::ops::Range<u32>) -> Result<()
         log.refund(&key, 1).await?;
         both.refund(&key, 1).await?;
         gcra.reset(&key).await?;
+        both.refuse_until(&key, Timestamp::MAX).await?;
         both.reset(&key).await?;
     }
     Ok(())
