@@ -463,7 +463,7 @@ impl Scripted for DebtBucket {
         Script::new("bucket", include_str!("bucket.lua"))
             .parameters(&["capacity", "unit", "rate", "tick"])
             .state(&["debt", "speed"])
-            .with(|member| member.holds_parts = true)
+            .with(|member| (member.holds_parts, member.can_be_leased) = (true, true))
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {

@@ -206,6 +206,7 @@ impl Scripted for FixedWindow {
         Script::new("fixed_window", include_str!("fixed_window.lua"))
             .parameters(&["units", "period", "opens_at_first"])
             .state(&["start", "used"])
+            .with(|member| member.can_be_leased = true)
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {

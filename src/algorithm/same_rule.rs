@@ -84,6 +84,7 @@ where
             script = script.charged_last().with(|member| {
                 member.keeps_refunds = true;
                 member.withdraws = true;
+                member.can_be_leased = false;
             });
         }
         script

@@ -315,6 +315,7 @@ impl Scripted for SlidingWindow {
         Script::new("sliding_window", include_str!("sliding_window.lua"))
             .parameters(&["units", "period", "tick"])
             .state(&["previous", "current"])
+            .with(|member| member.can_be_leased = true)
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {

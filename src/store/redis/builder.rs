@@ -6,6 +6,7 @@ use crate::{clock::Clock, error::ConfigError, key::DigestKey};
 
 use super::{
     Now, RedisStore, Shared,
+    changes::Changes,
     health::Health,
     in_flight::InFlightPlaces,
     joined::JoinedCalls,
@@ -230,8 +231,12 @@ impl RedisStoreBuilder {
             joined: JoinedCalls::default(),
             refusals: (self.remember_refusals)
                 .map(|longest| Refusals::new(longest, self.ask_again_after)),
+            changes: Changes::default(),
         });
-        Ok(RedisStore { shared })
+        Ok(RedisStore {
+            shared,
+            leases: None,
+        })
     }
 }
 

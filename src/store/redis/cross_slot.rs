@@ -186,7 +186,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let all = Arc::clone(self);
             let arguments = vec![self.shared.arguments([&self.all[at]], call)];
             let changing = match call.0 {
-                Op::Change => self.shared.changing(&self.all[at].keys[0]),
+                Op::Change => Some(self.shared.changing(&self.all[at].keys[0])),
                 _ => None,
             };
             let asked = tokio::spawn(async move {

@@ -16,8 +16,10 @@ use crate::{algorithm::Member, error::StoreError};
 use super::{
     Shared,
     arguments::{KeyQuery, Units, push_costs},
-    failure, lock,
-    refusals::Asked,
+    changes::Asked,
+    failure,
+    leases::Leasable,
+    lock,
     reply::{is_charged, overridden, refused_after},
     run::Wait,
     script::Op,
@@ -38,17 +40,24 @@ pub(super) struct JoinedCalls(pub(super) Mutex<HashMap<Subject, OnTheWay>>);
 /// What decisions must have in common to share a call.
 #[derive(Clone)]
 pub(super) struct Subject {
-    script: Arc<Loadable>,
-    queries: Arc<Vec<KeyQuery>>,
+    pub(super) script: Arc<Loadable>,
+    pub(super) queries: Arc<Vec<KeyQuery>>,
+    /// Where this process may hold units of it.
+    pub(super) leases: Option<Leasable>,
 }
 
 impl Subject {
     /// What is asked about these together; none, if each call says something of its own, or the
     /// script for several decisions would be too long.
-    pub(super) fn of(script: &Arc<Loadable>, queries: &Arc<Vec<KeyQuery>>) -> Option<Self> {
+    pub(super) fn of(
+        script: &Arc<Loadable>,
+        queries: &Arc<Vec<KeyQuery>>,
+        leases: Option<Leasable>,
+    ) -> Option<Self> {
         script.can_be_joined.then(|| Self {
             script: Arc::clone(script),
             queries: Arc::clone(queries),
+            leases,
         })
     }
 
@@ -81,7 +90,7 @@ impl Subject {
         })
     }
 
-    fn keys(&self) -> Vec<Bytes> {
+    pub(super) fn keys(&self) -> Vec<Bytes> {
         let all = self.queries.iter().flat_map(|query| &query.keys);
         all.cloned().collect()
     }
@@ -89,7 +98,12 @@ impl Subject {
 
 impl PartialEq for Subject {
     fn eq(&self, other: &Self) -> bool {
-        self.parts().eq(other.parts())
+        let leases = match (&self.leases, &other.leases) {
+            (Some(leases), Some(others)) => leases.is_of(others),
+            (None, None) => true,
+            _ => false,
+        };
+        leases && self.parts().eq(other.parts())
     }
 }
 
@@ -256,38 +270,55 @@ impl Call {
     async fn replies(&self, decisions: &[Unsent]) -> Result<Vec<Bytes>, StoreError> {
         let last = decisions.iter().map(|it| it.asked_at).max();
         let deadline = last.unwrap_or_else(Instant::now) + self.shared.deadline();
-        if let [only] = decisions {
-            return Ok(vec![self.decide_one(only.cost, deadline).await?]);
+        let costs: Vec<_> = decisions.iter().map(|it| it.cost).collect();
+        let replies = self.ask(&costs, deadline).await?;
+        if let [_, _, ..] = decisions {
+            lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
         }
-        let Subject { script, queries } = &self.subject;
-        let mut costs = Vec::with_capacity(4 * decisions.len());
-        for decision in decisions {
-            push_costs(&mut costs, queries, decision.cost);
-        }
-        let words = [self.arguments(0), costs.into()];
+        Ok(replies)
+    }
+
+    async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
+        let replies = self.ask(&[cost], deadline).await?;
+        replies.into_iter().next().ok_or_else(failure::unreadable)
+    }
+
+    /// The reply about each of these costs.
+    async fn ask(&self, costs: &[u32], deadline: Instant) -> Result<Vec<Bytes>, StoreError> {
+        let Subject {
+            script, queries, ..
+        } = &self.subject;
+        let leasing = self.shared.leasing(&self.subject, costs);
+        let steps = leasing.as_ref().and_then(|leasing| leasing.steps(costs));
+        let (script, words) = match (&steps, costs) {
+            (Some(steps), _) => (script.leased(), vec![self.arguments(0), steps.clone()]),
+            (None, &[only]) => (&**script, vec![self.arguments(only)]),
+            (None, _) => {
+                let mut all = Vec::with_capacity(4 * costs.len());
+                costs
+                    .iter()
+                    .for_each(|&cost| push_costs(&mut all, queries, cost));
+                (script.joined(), vec![self.arguments(0), all.into()])
+            }
+        };
         let sent = (&self.subject.keys()[..], &words[..]);
-        let replies = (self.shared).replies(Some(script.joined()), sent, Wait::Until(deadline));
+        let replies = (self.shared).replies(Some(script), sent, Wait::Until(deadline));
         let mut replies = replies.await?;
         if let [only] = &*replies
             && overridden(only).is_some()
         {
             // It is one for all of them.
-            replies = vec![only.clone(); decisions.len()];
+            replies = vec![only.clone(); costs.len()];
+        } else if let (Some(leasing), Some(_)) = (&leasing, steps) {
+            leasing.keep(&mut replies, costs.len());
         }
-        if let (Some(last), Some(reply)) = (decisions.last(), replies.last()) {
-            self.remember(last.cost, reply);
+        if let Some(leasing) = leasing {
+            leasing.count(costs, &replies);
         }
-        lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
+        if let (Some(cost), Some(reply)) = (costs.last(), replies.last()) {
+            self.remember(*cost, reply);
+        }
         Ok(replies)
-    }
-
-    async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
-        let (keys, arguments) = (self.subject.keys(), vec![self.arguments(cost)]);
-        let script = Some(&*self.subject.script);
-        let reply = (self.shared).run(script, keys, arguments, Wait::Until(deadline));
-        let reply = reply.await?;
-        self.remember(cost, &reply);
-        Ok(reply)
     }
 
     /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves

@@ -9,7 +9,8 @@
 //! - `limits`, `rules`: a request's list of limits, each with a key. `query`: what is asked about
 //!   them, and how debits, settlements and resets are sent.
 //! - `joined`: decisions about the same keys that share a call.
-//! - `refusals`: refusals that are remembered until their turn.
+//! - `refusals`: refusals that are remembered until their turn. `leases`: units that are spent
+//!   without asking. `changes`: what makes both worthless.
 //! - `cross_slot`: a decision about keys in several slots of a cluster.
 //! - `in_flight`: how the places of requests in flight are renewed and given back.
 //!
@@ -35,11 +36,13 @@
 
 mod arguments;
 mod builder;
+mod changes;
 mod cross_slot;
 mod failure;
 mod health;
 mod in_flight;
 mod joined;
+mod leases;
 mod limits;
 mod link;
 mod loads;
@@ -61,6 +64,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use crate::{
@@ -71,8 +75,9 @@ use crate::{
 };
 
 use self::{
-    health::Health, in_flight::InFlightPlaces, joined::JoinedCalls, limits::RedisLimit,
-    query::Query, refusals::Refusals, scripts::ScriptCache, servers::Servers,
+    changes::Changes, health::Health, in_flight::InFlightPlaces, joined::JoinedCalls,
+    leases::Leases, limits::RedisLimit, query::Query, refusals::Refusals, scripts::ScriptCache,
+    servers::Servers,
 };
 
 pub use builder::RedisStoreBuilder;
@@ -129,7 +134,7 @@ pub use usage::RedisUsage;
 /// quarter of the deadline, which counts from when each was asked. Whoever goes away before then is
 /// not charged. The first one never waits. Decisions by
 /// [`InFlight`](crate::algorithm::InFlight), and about keys in several slots of a cluster, do not
-/// share.
+/// share. What a process asks about all the time can be [leased](RedisStore::leased).
 ///
 /// # When Redis is slow or down
 ///
@@ -207,6 +212,7 @@ pub use usage::RedisUsage;
 #[derive(Clone)]
 pub struct RedisStore {
     shared: Arc<Shared>,
+    leases: Option<Arc<Leases>>,
 }
 
 pub(crate) struct Shared {
@@ -220,7 +226,11 @@ pub(crate) struct Shared {
     in_flight: InFlightPlaces,
     joined: JoinedCalls,
     refusals: Option<Refusals>,
+    changes: Changes,
 }
+
+const SHORTEST_LEASE: Duration = Duration::from_millis(1);
+const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -262,6 +272,61 @@ impl RedisStore {
         RedisStoreBuilder::of(connection.into())
     }
 
+    /// The same store, which holds units of a bucket that is in use, and spends them without asking
+    /// Redis, for so long. A limit is leased whose layer or limiter has this one.
+    ///
+    /// After four decisions about a bucket within this time, the next call holds what was used
+    /// within it: at most half of what is left, and at most a quarter of the limit for all
+    /// processes together. What is not spent is given back by the next call, or within two such
+    /// times. A request that needs more than is held here asks.
+    ///
+    /// - **Bound**: the algorithm's own, by the instant at which a unit is spent; for any number of
+    ///   processes, and if some of them end or stop. By at most what was held and not spent, a
+    ///   quarter of the limit, it is passed after a [reset](crate::RateLimiter::reset), after a
+    ///   failover that loses writes, and if a process stops for ten times as long, and five seconds
+    ///   at least, without its clocks showing it.
+    /// - **Late**, by at most this time: a request is refused though others hold units that they do
+    ///   not spend; what others debit or override is not noticed. What is held by a process that
+    ///   ends, or by a call whose answer is lost, is kept from others for up to twenty times as
+    ///   long, and for ten seconds at least.
+    /// - `remaining` and waits are those of the last answer less what was spent here. While Redis
+    ///   does not answer, what is held is spent.
+    /// - **Not leased**: costs that are larger than what is held, limits below 4 and those that are
+    ///   [settled](crate::algorithm::Settled), per request or in shadow, tuples, several keys at
+    ///   once, windows shorter than four such times, and whatever is not a bucket or a window:
+    ///   these ask, as without.
+    ///
+    /// # Panics
+    ///
+    /// If it is shorter than 1 ms or longer than a minute.
+    ///
+    /// # Example: one limit that is hot, and one that is not
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::store::{RedisConnection, RedisStore};
+    /// use tollgate::{Quota, RateLimiter, algorithm::{SlidingLog, TokenBucket}};
+    ///
+    /// let store = RedisStore::new(RedisConnection::from_url("redis://127.0.0.1:6379")?);
+    /// let of_tenant = TokenBucket::new(Quota::per_second(50_000)).named("tenant");
+    /// let of_tenant = RateLimiter::new(of_tenant, store.leased(Duration::from_millis(100)));
+    /// let of_login = RateLimiter::new(SlidingLog::new(Quota::per_hour(5)), store);
+    /// # let _ = (of_tenant, of_login);
+    /// # Ok::<(), tollgate::ConfigError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn leased(&self, lease_time: Duration) -> Self {
+        assert!(
+            (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease_time),
+            "the lease time {lease_time:?} is not between {SHORTEST_LEASE:?} and {LONGEST_LEASE:?}"
+        );
+        Self {
+            shared: Arc::clone(&self.shared),
+            leases: Some(Arc::new(Leases::new(lease_time))),
+        }
+    }
+
     /// What the store has decided so far, how many decisions are in flight, and how its connections
     /// are; together with its clones.
     ///
@@ -300,14 +365,23 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        if let Ask::Charge(_) = ask
-            && let Some(outage) = self.shared.known_outage(limit)
+        let outage = || match ask {
+            Ask::Charge(_) => self.shared.known_outage(limit),
+            Ask::Look(_) => None,
+        };
+        if self.leases.is_none()
+            && let Some(outage) = outage()
         {
             return Answer::Now(Err(outage));
         }
-        let query = Query::new(&self.shared, limit, key.to_owned());
-        if let Some(refusal) = query.refused(ask) {
-            return Answer::Now(Ok(refusal));
+        let query = Query::new(self, limit, key.to_owned());
+        if let Some(decided) = query.decided_here(ask) {
+            return Answer::Now(Ok(decided));
+        }
+        if self.leases.is_some()
+            && let Some(outage) = outage()
+        {
+            return Answer::Now(Err(outage));
         }
         let holds = A::IN_FLIGHT || query.all.iter().any(|query| query.holds);
         let decided: Later<_> = Box::pin(query.decide(ask));
@@ -327,7 +401,7 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         key: &Q,
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing> {
-        match Query::new(&self.shared, limit, key.to_owned()).change(change) {
+        match Query::new(self, limit, key.to_owned()).change(change) {
             Some(written) => Answer::Later(written),
             None => Answer::Now(Ok(())),
         }

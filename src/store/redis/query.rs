@@ -15,10 +15,11 @@ use crate::{
 };
 
 use super::{
-    Later, Shared,
+    Later, RedisStore, Shared,
     arguments::{KeyQuery, Units, has_a_place},
     failure,
     joined::Subject,
+    leases::{Leasable, Leases},
     limits::RedisLimit,
     lock,
     reply::{Replies, overridden},
@@ -33,13 +34,15 @@ pub(super) struct Query<L, K> {
     pub(super) limit: L,
     key: K,
     pub(super) all: Arc<Vec<KeyQuery>>,
+    leases: Option<Arc<Leases>>,
 }
 
 impl<L: RedisLimit<K>, K: Key> Query<L, K> {
-    pub(super) fn new(shared: &Arc<Shared>, limit: &L, key: K) -> Self {
+    pub(super) fn new(store: &RedisStore, limit: &L, key: K) -> Self {
         Self {
-            all: Arc::new(limit.queries(shared, &key)),
-            shared: Arc::clone(shared),
+            all: Arc::new(limit.queries(&store.shared, &key)),
+            shared: Arc::clone(&store.shared),
+            leases: store.leases.clone(),
             limit: limit.clone(),
             key,
         }
@@ -92,19 +95,53 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     }
 
     /// What a decision shares with others; none, if it has to be asked by itself.
-    fn subject(&self, ask: Ask) -> Option<Subject> {
-        match ask.charge() > 0 && !self.all.is_empty() {
-            true => Subject::of(&self.script_of_all()?, &self.all),
-            false => None,
+    pub(super) fn subject(&self, ask: Ask) -> Option<Subject> {
+        if ask.charge() == 0 || self.all.is_empty() {
+            return None;
         }
+        let script = self.script_of_all()?;
+        let leases = self.leases.as_ref().filter(|_| script.can_be_leased);
+        let leasable = leases.and_then(|leases| self.leasable(leases));
+        Subject::of(&script, &self.all, leasable)
+    }
+
+    /// What is held of a window counts for a lease time longer, which is at most a quarter of its
+    /// period.
+    fn leasable(&self, leases: &Arc<Leases>) -> Option<Leasable> {
+        let (mut limit, mut longest) = (0, Duration::MAX);
+        let is_window = self.all[0].scripts.has(|member| !member.holds_parts);
+        self.limit.each_policy(&mut |policy| {
+            limit = policy.limit();
+            longest = Duration::from_micros(policy.window_micros() / 4);
+        });
+        (!is_window || leases.time() <= longest).then(|| Leasable::of(leases, limit))?
+    }
+
+    /// A decision that needs no answer of Redis: an admission by units that are held here, or a
+    /// refusal that is remembered.
+    pub(super) fn decided_here(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
+        if self.leases.is_none() && self.shared.refusals.is_none() {
+            return None;
+        }
+        let (subject, cost) = (self.subject(ask)?, ask.cost());
+        self.spent(&subject, cost)
+            .or_else(|| self.refused(&subject, cost))
+    }
+
+    /// An admission by units that are held here.
+    fn spent(&self, subject: &Subject, cost: u32) -> Option<Verdict<L::Snapshot>> {
+        let (reply, later) = self.shared.spend(subject, cost)?;
+        let admitted = self.read(&[reply], cost, later)?;
+        let mut usage = lock(&self.shared.servers.settings.usage);
+        usage.admitted += 1;
+        usage.leased += 1;
+        Some(admitted)
     }
 
     /// The refusal of a cost that Redis has refused before, and still would.
-    pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
-        self.shared.refusals.as_ref()?;
-        let (subject, cost) = (self.subject(ask)?, ask.cost());
-        let fits_after = |reply: &Bytes, cost| self.fits_after(&subject, reply, cost);
-        let (reply, later) = self.shared.refused(&subject, cost, fits_after)?;
+    pub(super) fn refused(&self, subject: &Subject, cost: u32) -> Option<Verdict<L::Snapshot>> {
+        let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
+        let (reply, later) = self.shared.refused(subject, cost, fits_after)?;
         let refused = self.read(&[reply], cost, later)?;
         let mut usage = lock(&self.shared.servers.settings.usage);
         usage.refused += 1;

@@ -1,29 +1,17 @@
 //! Refusals that a store remembers. Until its turn a request by the same limits about the same keys
 //! is refused here, as Redis would refuse it.
 
-use std::{
-    array,
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    },
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use bytes::Bytes;
 
 use crate::algorithm::Member;
 
-use super::{Shared, joined::Subject, lock};
+use super::{Shared, changes::Asked, joined::Subject, lock};
 
 /// The most refusals. Before one more is kept, those are forgotten that are over or that nobody has
 /// asked for again; if more than half are left, all.
 const MAX_REFUSALS: usize = 10_000;
-
-/// Changes are counted for so many groups of buckets.
-const GROUPS: usize = 1_024;
 
 /// What Redis has refused lately.
 pub(super) struct Refusals {
@@ -31,10 +19,6 @@ pub(super) struct Refusals {
     longest: u64,
     shortest: u64,
     known: Mutex<HashMap<Subject, Refusal>>,
-    hasher: RandomState,
-    /// How often a change of a bucket, other than by a decision, has begun or ended.
-    changes: [AtomicU64; GROUPS],
-    begin: Instant,
 }
 
 /// A refusal. Times are in microseconds.
@@ -49,13 +33,6 @@ struct Refusal {
     fits_after: Option<u64>,
 }
 
-/// When a call was sent, and the changes of its buckets until then.
-#[derive(Clone, Copy)]
-pub(super) struct Asked {
-    at: u64,
-    changes: u64,
-}
-
 impl Refusals {
     pub(super) fn new(longest: Duration, shortest: Duration) -> Self {
         let [longest, shortest] =
@@ -64,9 +41,6 @@ impl Refusals {
             longest,
             shortest,
             known: Mutex::default(),
-            hasher: RandomState::new(),
-            changes: array::from_fn(|_| AtomicU64::new(0)),
-            begin: Instant::now(),
         }
     }
 
@@ -74,36 +48,15 @@ impl Refusals {
     fn counts_for(&self, fits_after: u64) -> u64 {
         fits_after.min(self.longest).max(self.shortest)
     }
-
-    fn group(&self, key: &Bytes) -> usize {
-        self.hasher.hash_one(key) as usize % GROUPS
-    }
 }
 
 impl Shared {
-    /// The time by which the age of a refusal is told.
-    fn time(&self, refusals: &Refusals) -> u64 {
-        match &self.clock {
-            Some(now) => now().as_micros(),
-            None => refusals.begin.elapsed().as_micros() as u64,
-        }
-    }
-
-    fn asked(&self, refusals: &Refusals, subject: &Subject) -> Asked {
-        let groups = subject.states().map(|key| refusals.group(key));
-        let changes = groups.map(|group| refusals.changes[group].load(SeqCst));
-        Asked {
-            changes: changes.fold(0, u64::wrapping_add),
-            at: self.time(refusals),
-        }
-    }
-
     /// A call about this is sent now; none, if its refusals are not to be remembered.
     pub(super) fn asks(&self, subject: &Subject) -> Option<Asked> {
-        let refusals = self.refusals.as_ref()?;
+        self.refusals.as_ref()?;
         // What is held beside a list, and what a limit in shadow would say, is not told later.
         let is_unsaid = |member: &Member| member.in_shadow || member.settled && member.has_list();
-        (!subject.has(is_unsaid)).then(|| self.asked(refusals, subject))
+        (!subject.has(is_unsaid)).then(|| self.asked(subject))
     }
 
     /// The reply to a refused request, if this cost would still be refused, and how many
@@ -119,7 +72,7 @@ impl Shared {
         fits_after: impl FnOnce(&Bytes, u32) -> Option<u64>,
     ) -> Option<(Bytes, u64)> {
         let refusals = self.refusals.as_ref()?;
-        let asked = self.asked(refusals, subject);
+        let asked = self.asked(subject);
         let mut known = lock(&refusals.known);
         // One that is over stays until the next answer.
         let refusal = known.get_mut(subject)?;
@@ -151,7 +104,7 @@ impl Shared {
         let Some(refusals) = &self.refusals else {
             return;
         };
-        let answered = self.asked(refusals, subject);
+        let answered = self.asked(subject);
         if answered.changes != asked.changes {
             return;
         }
@@ -174,32 +127,6 @@ impl Shared {
             }
         }
         known.insert(subject.clone(), refusal);
-    }
-
-    /// The bucket of this key is changed other than by a decision, until the guard is dropped.
-    pub(super) fn changing(self: &Arc<Self>, key: &Bytes) -> Option<Changing> {
-        let group = self.refusals.as_ref()?.group(key);
-        let changing = Changing(Arc::clone(self), group);
-        changing.count();
-        Some(changing)
-    }
-}
-
-/// A change of a bucket in this group has begun. What was refused before it begins or while it
-/// lasts is forgotten.
-pub(super) struct Changing(Arc<Shared>, usize);
-
-impl Changing {
-    fn count(&self) {
-        if let Some(refusals) = &self.0.refusals {
-            refusals.changes[self.1].fetch_add(1, SeqCst);
-        }
-    }
-}
-
-impl Drop for Changing {
-    fn drop(&mut self) {
-        self.count();
     }
 }
 

@@ -76,6 +76,24 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
     Some(refused.into())
 }
 
+/// What a call that leases replies at its end.
+pub(super) mod numbers_of_lease {
+    use super::{Bytes, Numbers};
+
+    pub(in crate::store::redis) const BYTES: usize = super::BYTES;
+
+    /// How many units are held, how many parts a unit has, and the generation that holds them;
+    /// none, if nothing is held.
+    pub(in crate::store::redis) fn read(held: &Bytes, reply: &Bytes) -> Option<(u32, u64, u64)> {
+        let (units, unit) = held.split_first_chunk()?;
+        let (units, unit) = (u32::from_le_bytes(*units), Numbers(unit).next()?);
+        // The later generation is the last of the value.
+        let later = reply.len().checked_sub(3 * BYTES)?;
+        let generation = Numbers(&reply[later..]).next()?;
+        (units > 0 && generation > 0).then_some((units, unit, generation))
+    }
+}
+
 /// The bytes of a value without a tail.
 fn value_len(script: &Script) -> usize {
     let states = script.members().iter().map(|member| member.state.len());

@@ -13,7 +13,7 @@ mod limit;
 mod member;
 mod several;
 
-pub(super) use several::can_be_joined;
+pub(super) use several::{can_be_joined, can_be_leased};
 
 const FRAME: &str = include_str!("frame.lua");
 const HELD: &str = include_str!("../../algorithm/held.lua");
@@ -41,6 +41,8 @@ pub(super) enum Op {
     Settle = 3,
     /// Takes a charge back as of its own instant, if nothing was written since.
     TakeBack = 4,
+    /// Holds units that a process will spend without asking.
+    Lease = 5,
 }
 
 /// The limits of a script.
@@ -68,12 +70,14 @@ pub(super) enum Decisions {
     One,
     /// One after the other, at one instant.
     Several,
+    /// The same, beside what a process holds to spend it without asking.
+    Leased,
 }
 
 /// The script that decides about one or several limits, in Lua 5.1. If it `holds`, a state may have
 /// a tail: what is held beside it.
 pub(super) fn text(limits: &[Script], holds: bool, decisions: Decisions) -> String {
-    let lines = Lines::of(limits, holds);
+    let lines = Lines::of(limits, holds, decisions == Decisions::Leased);
     let mut sources: Vec<&str> = Vec::new();
     for source in lines.members().map(|named| named.member.source) {
         if !sources.contains(&source) {
@@ -126,7 +130,7 @@ fn whole(count: usize) -> String {
 }
 
 impl<'a> Lines<'a> {
-    fn of(limits: &'a [Script], holds: bool) -> Self {
+    fn of(limits: &'a [Script], holds: bool, leases: bool) -> Self {
         let (mut all, mut number, mut keys) = (Vec::new(), 0, 0);
         for (limit, script) in (1..).zip(limits) {
             keys += 1;
@@ -140,6 +144,7 @@ impl<'a> Lines<'a> {
                     limit,
                     list: member.has_list().then_some(keys),
                     holds: holds && !member.in_flight,
+                    leases,
                 }
             };
             let members: Vec<_> = script.members().iter().map(named).collect();
@@ -191,7 +196,8 @@ impl<'a> Lines<'a> {
         text += "\n";
         match decisions {
             Decisions::One => text + &self.one_decision(),
-            Decisions::Several => text + &self.several_decisions(),
+            Decisions::Several => text + &self.several_decisions(false),
+            Decisions::Leased => text + &self.several_decisions(true),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::algorithm::{Limit, Member, Script, Scripted};
 
 use super::{
     lock,
-    script::{Decisions, can_be_joined, fits_one_script, hold, text},
+    script::{Decisions, can_be_joined, can_be_leased, fits_one_script, hold, text},
 };
 
 /// For this long after a script's first use, or until it has run once, a call without an answer
@@ -40,6 +40,8 @@ pub(super) struct Loadable {
     decisions: Decisions,
     /// Whether decisions by it can share a call.
     pub(super) can_be_joined: bool,
+    /// Whether processes can hold units to spend them without asking.
+    pub(super) can_be_leased: bool,
     pub(super) text: Bytes,
     /// In hexadecimal digits.
     pub(super) sha1: Bytes,
@@ -51,6 +53,8 @@ pub(super) struct Loadable {
     beside: OnceLock<Box<Self>>,
     /// The script for several decisions, if this one is for one.
     joined: OnceLock<Box<Self>>,
+    /// The same beside what processes hold to spend it without asking.
+    leased: OnceLock<Box<Self>>,
 }
 
 impl Loadable {
@@ -60,6 +64,7 @@ impl Loadable {
         let digits: String = sha1.iter().map(|byte| format!("{byte:02x}")).collect();
         Self {
             can_be_joined: can_be_joined(&limits),
+            can_be_leased: can_be_leased(&limits),
             limits,
             decisions,
             sha1: Bytes::from(digits),
@@ -68,6 +73,7 @@ impl Loadable {
             has_run: AtomicBool::new(false),
             beside: OnceLock::new(),
             joined: OnceLock::new(),
+            leased: OnceLock::new(),
         }
     }
 
@@ -79,16 +85,22 @@ impl Loadable {
 
     /// The script that decides the same about several costs, one after the other.
     pub(super) fn joined(&self) -> &Self {
-        self.joined.get_or_init(|| {
-            let joined = Self::new(self.limits.clone(), false, Decisions::Several);
-            let has_run = AtomicBool::new(self.has_run.load(Relaxed));
-            let made_at = self.made_at;
-            Box::new(Self {
-                made_at,
-                has_run,
-                ..joined
-            })
-        })
+        self.joined
+            .get_or_init(|| Box::new(self.several(false, Decisions::Several)))
+    }
+
+    /// The same beside what processes hold to spend it without asking.
+    pub(super) fn leased(&self) -> &Self {
+        self.leased
+            .get_or_init(|| Box::new(self.several(true, Decisions::Leased)))
+    }
+
+    fn several(&self, holds: bool, decisions: Decisions) -> Self {
+        Self {
+            made_at: self.made_at,
+            has_run: AtomicBool::new(self.has_run.load(Relaxed)),
+            ..Self::new(self.limits.clone(), holds, decisions)
+        }
     }
 
     /// Whether it was first used a moment ago, and has not run yet.

@@ -33,6 +33,9 @@ pub struct RedisUsage {
     /// How many decisions were refused by a refusal that was
     /// [remembered](super::RedisStoreBuilder::remember_refusals); `refused` counts them, too.
     pub remembered: u64,
+    /// How many decisions were admitted by units that this process [has
+    /// leased](super::RedisStore::leased); `admitted` counts them, too.
+    pub leased: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,
     /// How often a lost or hung connection was replaced, to any server.

@@ -12,6 +12,7 @@ mod errors;
 mod expiry;
 mod joined;
 mod keys;
+mod leased;
 mod logs;
 mod observe;
 mod overridden;

@@ -6,7 +6,7 @@
 //!
 //! It starts a Redis, which ends with the example. A thousand requests about one key come at the
 //! same time and share a few scripts. A flood of requests that are refused costs Redis next to
-//! nothing, as its refusals are remembered.
+//! nothing, as its refusals are remembered. A key that is in use all the time is leased.
 
 use std::time::Duration;
 
@@ -52,5 +52,14 @@ async fn main() -> Result<(), Failure> {
         flood.remembered - crowd.remembered
     );
     assert!(flood.remembered - crowd.remembered > 40_000);
+
+    let leased = store.leased(Duration::from_millis(200));
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_second(100_000)), leased);
+    for _ in 0..10_000 {
+        limiter.check("tenant").await?;
+    }
+    let in_use = store.usage().leased;
+    println!("A key in use, 10 000 times: {in_use} were admitted without asking Redis.");
+    assert!(in_use > 9_000);
     Ok(())
 }

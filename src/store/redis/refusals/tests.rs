@@ -3,7 +3,7 @@
 //! lost. The rules and the memory are the crate's own. The harness makes mistakes if it is told to:
 //! they must be found.
 
-use std::{cell::Cell, env, iter::once};
+use std::{cell::Cell, env, iter::once, sync::Arc};
 
 use proptest::{
     prelude::*,
@@ -19,7 +19,7 @@ use crate::{
 };
 
 use super::{
-    super::{joined::Call, query::Query, scripts::Scripts},
+    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts},
     *,
 };
 
@@ -146,7 +146,7 @@ struct World<L: KeyLimit> {
     longest: u64,
     /// What the harness does wrong.
     mistake: &'static str,
-    processes: [(Arc<Shared>, ManualClock); 3],
+    processes: [(RedisStore, ManualClock); 3],
     scripts: Arc<Scripts>,
     /// Whether it is one rule, and no log.
     says_all: bool,
@@ -167,7 +167,7 @@ impl<L: Scripted> World<L> {
             let url = RedisConnection::from_url("redis://127.0.0.1:1").expect("a URL");
             let store = RedisStore::builder(url).clock(clock.clone());
             let store = store.remember_refusals(Duration::from_micros(longest));
-            (store.build().shared, clock)
+            (store.build(), clock)
         });
         let queries = [0, 1].map(|it| Query::new(&processes[0].0, &plans[it], 0));
         let scripts = Arc::clone(&queries[0].all[0].scripts);
@@ -244,7 +244,7 @@ impl<L: Scripted> World<L> {
 
     fn call(&self, it: &Message<L>) -> Option<Call> {
         let query = self.query(it);
-        let subject = Subject::of(&query.all[0].scripts.loadable, &query.all)?;
+        let subject = query.subject(Ask::Charge(1))?;
         let mut calls = lock(&query.shared.joined.0);
         let calls = calls.entry(subject.clone()).or_default();
         Some(Call::begin(&query.shared, &subject, calls))
@@ -280,7 +280,7 @@ impl<L: Scripted> World<L> {
         if self.mistake == "a log refuses smaller costs" && self.scripts.lists > 0 {
             cost = last.map_or(cost, |(it, _)| it.units.max(cost));
         }
-        if let Some(refused) = self.query(own).refused(Ask::Charge(cost)) {
+        if let Some(refused) = self.query(own).decided_here(Ask::Charge(cost)) {
             if let ("age is renewed", Some((last, answer))) = (self.mistake, last) {
                 let call = self.call(own).expect("a call");
                 call.remember(last.units, &answer.reply);
@@ -320,7 +320,7 @@ impl<L: Scripted> World<L> {
             return;
         }
         let query = self.query(own);
-        let changing = query.shared.changing(&query.all[0].keys[0]);
+        let changing = Some(query.shared.changing(&query.all[0].keys[0]));
         let is_noticed = self.mistake != "an own change is not noticed";
         let own = &mut self.messages[number];
         (own.sent, own.ends) = (Some(now), ends);

@@ -27,6 +27,8 @@ pub(super) struct Named<'a> {
     pub(super) list: Option<usize>,
     /// Whether units may be held beside its state.
     pub(super) holds: bool,
+    /// Whether processes hold some, to spend them without asking.
+    pub(super) leases: bool,
 }
 
 impl Named<'_> {
@@ -50,6 +52,10 @@ impl Named<'_> {
     pub(super) fn arguments(&self) -> Vec<String> {
         let own = [vec![self.name("cost")], self.names(self.member.parameters)];
         [own.concat(), self.process(), self.admitted()].concat()
+    }
+
+    fn settles(&self) -> bool {
+        self.member.settled || self.leases
     }
 
     /// What is said of an admission that is settled or gives its turn back.
@@ -100,6 +106,12 @@ impl Named<'_> {
         self.call("_ask", &ask, Vec::new())
     }
 
+    /// Asks whether so many units fit now.
+    pub(super) fn has_room(&self, units: &str) -> String {
+        let ask = format!("last_{0}, now_{0}, {units}, false", self.limit);
+        self.call("", &ask, Vec::new())
+    }
+
     /// What is kept from asking until charging, and is not a part of the state.
     fn only_kept(&self) -> Vec<String> {
         let is_other = |name: &&&str| !self.member.state.contains(*name);
@@ -139,7 +151,7 @@ impl Named<'_> {
             "if {speed} ~= {rate} then\n{}end\n",
             held.collect::<String>()
         );
-        if self.member.settled {
+        if self.settles() {
             text += &format!("{taken} = {taken} * {unit}\n");
         }
         text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
@@ -248,7 +260,7 @@ impl Named<'_> {
             "matters_for",
         ]
         .map(|name| self.name(name));
-        let admission = match self.member.settled {
+        let admission = match self.settles() {
             true => self.names(&["named", "taken"]).join(", "),
             false => "0, 0".to_owned(),
         };

@@ -62,6 +62,10 @@ fn sent() -> BTreeMap<String, String> {
             "joined_token_bucket",
             text(&joined, false, Decisions::Several),
         ),
+        (
+            "leased_token_bucket",
+            text(&joined, true, Decisions::Leased),
+        ),
     ];
     let file = |(name, text)| (format!("{name}.lua"), text);
     all.into_iter().map(file).collect()
@@ -240,6 +244,10 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
             let loaded = server.load(&text(&limits, holds, Decisions::Several));
             let is_loaded = loaded.starts_with('$');
             assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
+        }
+        if can_be_leased(&limits[..1]) {
+            let loaded = server.load(&text(&limits[..1], true, Decisions::Leased));
+            assert!(loaded.starts_with('$'), "{loaded} {limits:?}");
         }
     }
 }

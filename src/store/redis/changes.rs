@@ -1,0 +1,93 @@
+//! The time of a store, and the changes of buckets other than by decisions: what a process has kept
+//! of a bucket is as old as the call that brought it, and does not count once the bucket was
+//! changed.
+
+use std::{
+    array,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
+
+use super::{Shared, joined::Subject};
+
+/// Changes are counted for so many groups of buckets.
+const GROUPS: usize = 1_024;
+
+pub(super) struct Changes {
+    hasher: RandomState,
+    /// How often a change of a bucket, other than by a decision, has begun or ended.
+    counts: [AtomicU64; GROUPS],
+    begin: Instant,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            counts: array::from_fn(|_| AtomicU64::new(0)),
+            begin: Instant::now(),
+        }
+    }
+}
+
+/// When a call was sent, in microseconds, and the changes of its buckets until then.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) at: u64,
+    pub(super) changes: u64,
+}
+
+impl Shared {
+    /// The time by which ages are told.
+    pub(super) fn time(&self) -> u64 {
+        match &self.clock {
+            Some(now) => now().as_micros(),
+            None => self.changes.begin.elapsed().as_micros() as u64,
+        }
+    }
+
+    /// A call about this is sent, or answered, now.
+    pub(super) fn asked(&self, subject: &Subject) -> Asked {
+        let counts = subject.states().map(|key| {
+            let group = self.group(key);
+            self.changes.counts[group].load(SeqCst)
+        });
+        Asked {
+            changes: counts.fold(0, u64::wrapping_add),
+            at: self.time(),
+        }
+    }
+
+    fn group(&self, key: &Bytes) -> usize {
+        self.changes.hasher.hash_one(key) as usize % GROUPS
+    }
+
+    /// The bucket of this key is changed other than by a decision, until the guard is dropped.
+    pub(super) fn changing(self: &Arc<Self>, key: &Bytes) -> Changing {
+        let changing = Changing(Arc::clone(self), self.group(key));
+        changing.count();
+        changing
+    }
+}
+
+/// A change of a bucket in this group has begun. What was kept before it begins or while it lasts
+/// does not count any more.
+pub(super) struct Changing(Arc<Shared>, usize);
+
+impl Changing {
+    fn count(&self) {
+        self.0.changes.counts[self.1].fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.count();
+    }
+}

@@ -1,0 +1,450 @@
+//! Units that a process holds of a bucket, to spend them without asking Redis.
+//!
+//! A lease is a hold: see `settled.rs` for why the bound holds, by the instant at which a unit is
+//! spent. The script settles the lease of before, decides about the requests that wait, and holds a
+//! surplus: what this process has used within its last lease time, at most half of the room, and so
+//! much that all processes together hold no more than a quarter of the limit.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, Weak},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+
+use super::{
+    Shared,
+    arguments::Units,
+    changes::Asked,
+    joined::Subject,
+    lock,
+    reply::{is_charged, numbers_of_lease},
+    run::{LATE_TIMEOUT, Wait},
+    script::Op,
+};
+
+/// The most buckets whose use is known; at most half of them have a lease.
+const MAX_BUCKETS: usize = 10_000;
+
+/// A bucket is leased after so many decisions within a lease time.
+const DECISIONS_BEFORE: u64 = 4;
+
+/// A hold lives for so many lease times, and for at least so long, from when it was asked for: a
+/// process that was paused for less spends nothing that has been charged as lost.
+const HELD_FOR_TIMES: u64 = 10;
+const HELD_FOR_AT_LEAST_MICROS: u64 = 5_000_000;
+
+/// What lies idle is settled once in a lease time, and no more often than this.
+const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+
+/// All processes together hold at most this part of what a limit lets through at once.
+const MOST_HELD: u64 = 4;
+
+/// The leases of a process. Times are in microseconds.
+pub(super) struct Leases {
+    /// For how long a lease is spent, from when it was asked for.
+    time: u64,
+    /// For how long it is held.
+    held_for: u64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    buckets: HashMap<Subject, Bucket>,
+    /// How many of them have a lease.
+    leased: usize,
+    /// Whether a task settles what lies idle.
+    is_timed: bool,
+}
+
+/// What this process has lately used of a bucket.
+struct Bucket {
+    /// When the lease time began that `running` is about; `earlier` is about the one before.
+    begin: u64,
+    earlier: Used,
+    running: Used,
+    /// Whether a call that brings a lease is on its way.
+    is_asked_for: bool,
+    lease: Option<Lease>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Used {
+    decisions: u64,
+    units: u64,
+}
+
+struct Lease {
+    generation: u64,
+    held: u32,
+    left: u32,
+    /// The parts of a unit.
+    unit: u64,
+    asked: Asked,
+    asked_at: SystemTime,
+    answered_at: u64,
+    reply: Bytes,
+}
+
+/// What was spent of a lease, for the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settlement {
+    generation: u64,
+    held: u32,
+    spent: u32,
+}
+
+/// The leases that a limit may have.
+#[derive(Clone)]
+pub(super) struct Leasable {
+    of: Weak<Leases>,
+    /// How many units all processes together may hold.
+    most: u64,
+}
+
+impl Leasable {
+    /// None, if so few units fit at once that none are held.
+    pub(super) fn of(leases: &Arc<Leases>, limit: u64) -> Option<Self> {
+        let most = limit / MOST_HELD;
+        (most > 0).then(|| Self {
+            of: Arc::downgrade(leases),
+            most,
+        })
+    }
+
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.of.ptr_eq(&other.of)
+    }
+}
+
+impl Bucket {
+    fn new(now: u64) -> Self {
+        Self {
+            begin: now,
+            earlier: Used::default(),
+            running: Used::default(),
+            is_asked_for: false,
+            lease: None,
+        }
+    }
+
+    fn is_needed(&self) -> bool {
+        self.lease.is_some() || self.is_asked_for
+    }
+
+    /// Counts what was used.
+    fn count(&mut self, now: u64, time: u64, decisions: u64, units: u64) {
+        let passed = now.saturating_sub(self.begin) / time;
+        if passed > 0 {
+            self.earlier = if passed == 1 {
+                self.running
+            } else {
+                Used::default()
+            };
+            self.running = Used::default();
+            self.begin += passed * time;
+        }
+        self.running.decisions += decisions;
+        self.running.units += units;
+    }
+
+    /// What was used within the last lease time: of the one before the part that it overlaps.
+    fn used(&self, now: u64, time: u64) -> Used {
+        let rest = time - now.saturating_sub(self.begin).min(time);
+        let part =
+            |earlier: u64| (u128::from(earlier) * u128::from(rest) / u128::from(time)) as u64;
+        Used {
+            decisions: part(self.earlier.decisions) + self.running.decisions,
+            units: part(self.earlier.units) + self.running.units,
+        }
+    }
+}
+
+impl Lease {
+    fn can_be_spent(&self, now: Asked, time: u64, is_wall_time: bool) -> bool {
+        let Some(age) = now.at.checked_sub(self.asked.at) else {
+            return false;
+        };
+        // The other clock stops while a machine sleeps.
+        let ahead = || self.asked_at.elapsed().unwrap_or_default();
+        let is_paused = || ahead() > Duration::from_micros(age.saturating_add(time));
+        age < time && now.changes == self.asked.changes && !(is_wall_time && is_paused())
+    }
+
+    fn settlement(&self) -> Settlement {
+        Settlement {
+            generation: self.generation,
+            held: self.held,
+            spent: self.held - self.left,
+        }
+    }
+
+    /// The last answer, less what was spent here: what is held for others, and what was spent.
+    fn reply(&self) -> Bytes {
+        let mut reply = self.reply.to_vec();
+        let held = reply.len() - numbers_of_lease::BYTES;
+        let unspent = u64::from(self.left).saturating_mul(self.unit);
+        let mut number = [0; 8];
+        number[..numbers_of_lease::BYTES].copy_from_slice(&reply[held..]);
+        let spent = u64::from_le_bytes(number).saturating_sub(unspent);
+        reply[held..].copy_from_slice(&spent.to_le_bytes()[..numbers_of_lease::BYTES]);
+        reply.into()
+    }
+}
+
+impl Leases {
+    pub(super) fn new(time: Duration) -> Self {
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let held_for = time.saturating_mul(HELD_FOR_TIMES);
+        Self {
+            time,
+            held_for: held_for.max(HELD_FOR_AT_LEAST_MICROS),
+            known: Mutex::default(),
+        }
+    }
+
+    pub(super) fn time(&self) -> Duration {
+        Duration::from_micros(self.time)
+    }
+
+    /// The bytes of one step: see `frame.lua`.
+    fn step(&self, steps: &mut Vec<u8>, op: Op, cost: u32, [generation, units]: [u64; 2]) {
+        let held_for = if op == Op::Decide { 0 } else { self.held_for };
+        steps.push(op as u8);
+        steps.extend_from_slice(&cost.to_le_bytes());
+        for number in [generation, units, held_for] {
+            steps.extend_from_slice(&number.to_le_bytes()[..numbers_of_lease::BYTES]);
+        }
+    }
+
+    fn settle(&self, steps: &mut Vec<u8>, it: Settlement) {
+        self.step(steps, Op::Settle, it.spent, [it.generation, it.held.into()]);
+    }
+
+    /// What lies idle; none, if nothing is leased.
+    fn idle(&self, shared: &Shared) -> Option<Vec<(Subject, Settlement)>> {
+        let mut known = lock(&self.known);
+        let mut idle = Vec::new();
+        let is_wall_time = shared.clock.is_none();
+        for (subject, bucket) in &mut known.buckets {
+            let is_over = |lease: &mut Lease| {
+                !lease.can_be_spent(shared.asked(subject), self.time, is_wall_time)
+            };
+            if let Some(lease) = bucket.lease.take_if(is_over) {
+                idle.push((subject.clone(), lease.settlement()));
+            }
+        }
+        known.is_timed = known.leased > 0;
+        known.leased -= idle.len();
+        known.is_timed.then_some(idle)
+    }
+}
+
+impl Known {
+    /// Forgets buckets that are not in use, if there are many.
+    fn make_room(&mut self, now: u64, time: u64) {
+        if self.buckets.len() < MAX_BUCKETS {
+            return;
+        }
+        let is_used = |it: &Bucket| now.saturating_sub(it.begin) < 2 * time;
+        self.buckets.retain(|_, it| it.is_needed() || is_used(it));
+        if self.buckets.len() > MAX_BUCKETS / 2 {
+            self.buckets.retain(|_, it| it.is_needed());
+        }
+    }
+}
+
+impl Shared {
+    /// Spends a cost of what this process holds: the reply of the last answer, less what was spent
+    /// here, and for how many microseconds that was answered. None, if Redis must be asked.
+    pub(super) fn spend(&self, subject: &Subject, cost: u32) -> Option<(Bytes, u64)> {
+        let leases = subject.leases.as_ref()?.of.upgrade()?;
+        let mut known = lock(&leases.known);
+        let bucket = known.buckets.get_mut(subject)?;
+        let lease = bucket.lease.as_mut()?;
+        let now = self.asked(subject);
+        if cost > lease.left || !lease.can_be_spent(now, leases.time, self.clock.is_none()) {
+            return None;
+        }
+        lease.left -= cost;
+        let spent = (lease.reply(), now.at.saturating_sub(lease.answered_at));
+        bucket.count(now.at, leases.time, 1, cost.into());
+        Some(spent)
+    }
+
+    /// A call about a subject that can be leased is sent now, with these costs: what it says of
+    /// leases.
+    pub(super) fn leasing(self: &Arc<Self>, subject: &Subject, costs: &[u32]) -> Option<Leasing> {
+        let Leasable { of, most } = subject.leases.as_ref()?;
+        let (leases, most, now) = (of.upgrade()?, *most, self.asked(subject));
+        let mut known = lock(&leases.known);
+        known.make_room(now.at, leases.time);
+        let has_room = known.leased < MAX_BUCKETS / 2;
+        let new = || Bucket::new(now.at);
+        let bucket = known.buckets.entry(subject.clone()).or_insert_with(new);
+        bucket.count(now.at, leases.time, 0, 0);
+        let settlement = bucket.lease.take().map(|lease| lease.settlement());
+        let used = bucket.used(now.at, leases.time);
+        let decisions = used.decisions + costs.len() as u64;
+        let units = used.units + costs.iter().copied().map(u64::from).sum::<u64>();
+        let wanted = match decisions > DECISIONS_BEFORE && has_room && !bucket.is_asked_for {
+            true => u32::try_from(units).unwrap_or(u32::MAX),
+            false => 0,
+        };
+        bucket.is_asked_for |= wanted > 0;
+        known.leased -= usize::from(settlement.is_some());
+        drop(known);
+        Some(Leasing {
+            shared: Arc::clone(self),
+            subject: subject.clone(),
+            leases,
+            settlement,
+            wanted,
+            most,
+            asked: now,
+            asked_at: SystemTime::now(),
+        })
+    }
+}
+
+/// What a call says of leases. Until it is dropped, no other one brings a lease.
+pub(super) struct Leasing {
+    shared: Arc<Shared>,
+    subject: Subject,
+    leases: Arc<Leases>,
+    settlement: Option<Settlement>,
+    wanted: u32,
+    most: u64,
+    asked: Asked,
+    asked_at: SystemTime,
+}
+
+impl Leasing {
+    /// The steps of the call; none, if it says nothing of leases.
+    pub(super) fn steps(&self, costs: &[u32]) -> Option<Bytes> {
+        if self.settlement.is_none() && self.wanted == 0 {
+            return None;
+        }
+        let (leases, mut steps) = (&self.leases, Vec::new());
+        if let Some(settlement) = self.settlement {
+            leases.settle(&mut steps, settlement);
+        }
+        for &cost in costs {
+            leases.step(&mut steps, Op::Decide, cost, [0, 0]);
+        }
+        if self.wanted > 0 {
+            leases.step(&mut steps, Op::Lease, self.wanted, [0, self.most]);
+        }
+        Some(steps.into())
+    }
+
+    /// Keeps the lease that a call with steps has brought; the replies to its decisions are left.
+    pub(super) fn keep(&self, replies: &mut Vec<Bytes>, decisions: usize) {
+        if self.settlement.is_some() && !replies.is_empty() {
+            replies.remove(0);
+        }
+        let brought = replies.split_off(decisions.min(replies.len()));
+        let [held, reply] = &*brought else { return };
+        let Some((held, unit, generation)) = numbers_of_lease::read(held, reply) else {
+            return;
+        };
+        if held > self.wanted {
+            return;
+        }
+        let lease = Lease {
+            generation,
+            held,
+            left: held,
+            unit,
+            asked: self.asked,
+            asked_at: self.asked_at,
+            answered_at: self.shared.time(),
+            reply: Bytes::copy_from_slice(reply),
+        };
+        let mut known = lock(&self.leases.known);
+        let Some(bucket) = known.buckets.get_mut(&self.subject) else {
+            return;
+        };
+        bucket.lease = Some(lease);
+        known.leased += 1;
+        let is_timed = mem::replace(&mut known.is_timed, true);
+        drop(known);
+        if !is_timed {
+            let (leases, shared) = (Arc::clone(&self.leases), Arc::clone(&self.shared));
+            let has_ended = false;
+            tokio::spawn(settle_what_lies_idle(Timed { leases, has_ended }, shared));
+        }
+    }
+
+    /// Counts what this process has used.
+    pub(super) fn count(&self, costs: &[u32], replies: &[Bytes]) {
+        let admitted = costs
+            .iter()
+            .zip(replies)
+            .filter(|(_, reply)| is_charged(reply));
+        let costs = admitted.map(|(&cost, _)| u64::from(cost));
+        let (decisions, units) = costs.fold((0, 0), |(count, sum), cost| (count + 1, sum + cost));
+        let now = self.shared.time();
+        if let Some(bucket) = lock(&self.leases.known).buckets.get_mut(&self.subject) {
+            bucket.count(now, self.leases.time, decisions, units);
+        }
+    }
+}
+
+impl Drop for Leasing {
+    fn drop(&mut self) {
+        if self.wanted > 0
+            && let Some(bucket) = lock(&self.leases.known).buckets.get_mut(&self.subject)
+        {
+            bucket.is_asked_for = false;
+        }
+    }
+}
+
+/// The task that settles what lies idle. It ends once nothing is leased, or with its runtime.
+struct Timed {
+    leases: Arc<Leases>,
+    has_ended: bool,
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            lock(&self.leases.known).is_timed = false;
+        }
+    }
+}
+
+async fn settle_what_lies_idle(mut timed: Timed, shared: Arc<Shared>) {
+    let leases = Arc::clone(&timed.leases);
+    loop {
+        tokio::time::sleep(leases.time().max(SHORTEST_ROUND)).await;
+        let Some(idle) = leases.idle(&shared) else {
+            timed.has_ended = true;
+            return;
+        };
+        for (subject, settlement) in idle {
+            let mut steps = Vec::new();
+            leases.settle(&mut steps, settlement);
+            tokio::spawn(settle(Arc::clone(&shared), subject, steps.into()));
+        }
+    }
+}
+
+/// Says what was spent of a lease: once, and late is better than never.
+async fn settle(shared: Arc<Shared>, subject: Subject, steps: Bytes) {
+    let keys = subject.keys();
+    let _changing = shared.changing(&keys[0]);
+    let nothing = (Op::Decide, Units::Cost(0));
+    let words = [shared.arguments(&*subject.queries, nothing), steps];
+    let wait = Wait::Late(shared.deadline().max(LATE_TIMEOUT));
+    let script = Some(subject.script.leased());
+    let settled = shared.replies(script, (&keys, &words), wait).await;
+    shared.health.record(&settled, subject.states());
+}
+
+#[cfg(test)]
+mod tests;

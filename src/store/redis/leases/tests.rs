@@ -1,0 +1,761 @@
+//! A simulator: a real server, and processes that ask it about one key and spend what they lease,
+//! each by a clock of its own. Requests and answers take any time, overtake each other and are
+//! lost; processes end, or stop for a while. What is spent is counted where it is spent. The
+//! harness makes mistakes if it is told to: they must be found.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    env,
+    iter::once,
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
+};
+use tokio::runtime::{Builder, Runtime};
+use tollgate_algorithms::Bound;
+
+use crate::{
+    Quota,
+    algorithm::*,
+    clock::{ManualClock, Timestamp},
+    store::{Ask, RedisConnection, RedisStore, redis::query::Query},
+};
+
+use super::*;
+
+const PROCESSES: usize = 3;
+/// A mistake.
+const UNDER_OTHERS: &str = "spent under other numbers";
+/// What the server's clock shows at the beginning.
+const BEGIN: u64 = 1 << 40;
+
+/// The rule, the period, the lease time, and by how much each process's clock is ahead; of each
+/// plan the units and the burst; the steps.
+type Case = ([u64; 6], [[u64; 2]; 2], Vec<Step>);
+
+/// How long after the step before, which process, by which plan, does what, how often, for how many
+/// units; how long it takes there and back; and whether the request (0) or the answer (1) is lost:
+/// then the process gives up after as long as the way back takes.
+type Step = (u64, [u64; 2], [u64; 6]);
+
+fn any_case() -> impl Strategy<Value = Case> {
+    let plans = [[1..80, 16..80_u64], [1..4, 4..6]];
+    let who = [0..7, 0..16_u64];
+    let step = (0..90_u64, who, [0..60, 1..4, 1..3, 0..86, 0..90, 0..20_u64]);
+    let of_all = [0..4, 100..400, 4..40, 0..999, 0..999, 0..999_u64];
+    let steps = prop::collection::vec(step, 1..200);
+    (of_all, plans, steps)
+}
+
+/// How many scripts were sent, how many units were spent without, and how much of the bound was
+/// reached at most, in thousandths.
+type Counts = [u64; 3];
+type Run = fn(Given<'_>) -> Result<Counts, String>;
+
+type Processes = [(RedisStore, ManualClock); PROCESSES];
+
+struct Given<'a> {
+    /// It replies as the model does.
+    server: Option<&'a mut Server>,
+    processes: &'a Processes,
+    case: &'a Case,
+    /// What the harness does wrong.
+    mistake: &'static str,
+}
+
+fn rules() -> [(&'static str, Run); 4] {
+    use tollgate_algorithms as model;
+    fn of<L>(
+        given: Given<'_>,
+        rule: fn(Quota, u64) -> L,
+        model: fn(u64, u64, u64) -> Bound,
+    ) -> Result<Counts, String>
+    where
+        L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
+    {
+        let (of_all, plans, steps) = given.case;
+        let [_, period, lease_time, ahead @ ..] = of_all;
+        let plans = plans.map(|[units, burst]| {
+            let quota = Quota::new(units, Duration::from_micros(*period));
+            (rule(quota, burst), model(units, *period, burst))
+        });
+        World::new(given, plans, *lease_time).run(ahead, steps)
+    }
+    [
+        ("token bucket", |given| {
+            let rule = |quota, burst| TokenBucket::new(quota).burst(burst).named("a");
+            of(given, rule, |n, period, burst| {
+                model::debt_bucket(n, period, burst).bound(24)
+            })
+        }),
+        ("fixed window", |given| {
+            let rule = |quota, _| FixedWindow::new(quota).named("a");
+            of(given, rule, |n, period, _| {
+                model::fixed_window(n, period).bound(24)
+            })
+        }),
+        ("window from first request", |given| {
+            let rule = |quota, _| FixedWindow::new(quota).from_first_request().named("a");
+            of(given, rule, |n, period, _| {
+                model::window_from_first_request(n, period).bound(24)
+            })
+        }),
+        ("sliding window", |given| {
+            let rule = |quota, _| SlidingWindow::new(quota).named("a");
+            of(given, rule, |n, period, _| {
+                model::sliding_window(n, period).bound(24)
+            })
+        }),
+    ]
+}
+
+/// Most are nothing, and a few are long.
+fn stretched(micros: u64) -> u64 {
+    match micros {
+        0..60 => 0,
+        60..84 => (micros - 60) / 4,
+        _ => (micros - 83) * 100,
+    }
+}
+
+/// The last process asks least.
+fn process_of(number: u64) -> usize {
+    number as usize / 3
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// A real server, and a store that runs the scripts that arrive there, by a clock of its own.
+struct Server {
+    process: Child,
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    clock: ManualClock,
+    keys: u64,
+}
+
+/// What the server does, by the rules of this crate.
+struct Model<L: Additive> {
+    rules: [L; 2],
+    held_for: Duration,
+    /// What is stored, and when.
+    stored: Option<(<Settled<L> as KeyLimit>::State, u64)>,
+    /// What is held, by its generation.
+    held: HashMap<u64, <Settled<L> as Limit>::Snapshot>,
+}
+
+impl<L> Model<L>
+where
+    L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
+{
+    /// What the script of these steps, or of this one cost, replies.
+    fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
+        let rule = &self.rules[sent.plan];
+        let limit = Settled::new(rule.clone()).held_at_most(self.held_for);
+        let one = || {
+            [&[0][..], &sent.costs[0].to_le_bytes(), &[0; 21]]
+                .concat()
+                .into()
+        };
+        let steps = sent.steps.clone().unwrap_or_else(one);
+        let (mut replies, mut all_fit) = (Vec::new(), true);
+        for step in steps.chunks_exact(26) {
+            let number = |from: usize, bytes: usize| {
+                let mut number = [0; 8];
+                number[..bytes].copy_from_slice(&step[from..from + bytes]);
+                u64::from_le_bytes(number)
+            };
+            let [mut cost, generation, units] =
+                [(1, 4), (5, 7), (12, 7)].map(|(at, len)| number(at, len));
+            let stored = self.stored.as_ref().map(|it| it.0.clone());
+            let mut state = stored.unwrap_or_else(|| limit.fresh(at(now)));
+            let fits = match step[0] {
+                3 => {
+                    let (held, spent) = (units as u32, cost as u32);
+                    if let Some(admission) = self.held.get(&generation) {
+                        limit.end(
+                            &mut state,
+                            admission,
+                            Ending::Settled { held, spent },
+                            at(now),
+                        );
+                    }
+                    true
+                }
+                5 => {
+                    let unit = rule.amount(1);
+                    let held = self.numbers(&limit, &state, now)[..]
+                        .rchunks(3)
+                        .take(2)
+                        .map(|it| it[2])
+                        .sum::<u64>()
+                        .div_ceil(unit);
+                    cost = if all_fit {
+                        cost.min(units.saturating_sub(held))
+                    } else {
+                        0
+                    };
+                    while cost > 0 && !limit.judge(&state, 2 * cost as u32, at(now)) {
+                        cost /= 2;
+                    }
+                    if cost == 0 {
+                        break;
+                    }
+                    replies.push(
+                        [&(cost as u32).to_le_bytes()[..], &unit.to_le_bytes()[..7]]
+                            .concat()
+                            .into(),
+                    );
+                    let (fits, admission) = limit.step(&mut state, cost as u32, at(now));
+                    limit.admission(&admission, &mut |generation| {
+                        self.held.insert(generation, admission);
+                    });
+                    fits
+                }
+                _ => limit.unheld().step(&mut state, cost as u32, at(now)).0,
+            };
+            if fits {
+                self.stored = Some((state, now));
+            }
+            all_fit &= fits;
+            replies.push(self.reply(&limit, fits, now));
+        }
+        replies
+    }
+
+    fn numbers(
+        &self,
+        limit: &Settled<L>,
+        state: &<Settled<L> as KeyLimit>::State,
+        at_micros: u64,
+    ) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        limit.numbers(state, at(at_micros), &mut |it| numbers.push(it));
+        numbers
+    }
+
+    fn reply(&self, limit: &Settled<L>, fits: bool, now: u64) -> Bytes {
+        let bytes = |first: u8, numbers: &[u64]| {
+            let numbers = numbers.iter().map(|it| it.to_le_bytes());
+            once(first)
+                .chain(numbers.flat_map(|it| it.into_iter().take(7)))
+                .collect::<Vec<_>>()
+        };
+        let mut value = Vec::new();
+        if let Some((state, last)) = &self.stored {
+            let mut numbers = self.numbers(limit, state, *last);
+            if numbers.rchunks(3).take(2).all(|it| it[2] == 0) {
+                numbers.truncate(numbers.len() - 6);
+            }
+            value = bytes(1, &[&[*last, 0, 0], &numbers[..]].concat());
+        }
+        match fits {
+            true => value.into(),
+            false => [bytes(0, &[0, now, value.len() as u64]), value]
+                .concat()
+                .into(),
+        }
+    }
+}
+
+fn store(port: u16, clock: &ManualClock) -> RedisStore {
+    let url = format!("redis://127.0.0.1:{port}");
+    let url = RedisConnection::from_url(&url).expect("a URL");
+    let store = RedisStore::builder(url).clock(clock.clone());
+    store.deadline(Duration::from_secs(30)).build()
+}
+
+impl Server {
+    fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let port = free.expect("a free port").port();
+        let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut server = Command::new(program);
+        server.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
+        let server = server.arg(port.to_string()).stdout(Stdio::null());
+        let process = server.spawn().expect("a server");
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "no connection");
+            thread::sleep(Duration::from_millis(10));
+        }
+        let clock = ManualClock::at(at(BEGIN));
+        Self {
+            process,
+            runtime: Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime"),
+            shared: store(port, &clock).shared,
+            clock,
+            keys: 0,
+        }
+    }
+
+    /// Runs the script of these steps, or of this one cost.
+    fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
+        self.clock.set(at(now));
+        let (script, words) = match &sent.steps {
+            Some(steps) => (
+                subject.script.leased(),
+                vec![self.arguments(subject, 0), steps.clone()],
+            ),
+            None => (
+                &*subject.script,
+                vec![self.arguments(subject, sent.costs[0])],
+            ),
+        };
+        let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
+        let keys = subject.keys();
+        let replies = self.shared.replies(Some(script), (&keys, &words), deadline);
+        self.runtime.block_on(replies).expect("replies")
+    }
+
+    fn arguments(&self, subject: &Subject, cost: u32) -> Bytes {
+        let decide = (Op::Decide, Units::Cost(cost));
+        self.shared.arguments(&*subject.queries, decide)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a step sends.
+struct Sent {
+    costs: Vec<u32>,
+    steps: Option<Bytes>,
+    leasing: Option<Leasing>,
+    subject: Subject,
+    plan: usize,
+    replies: Option<Vec<Bytes>>,
+}
+
+struct World<'a, L: Additive> {
+    model: Model<L>,
+    /// It replies the same.
+    server: Option<&'a mut Server>,
+    key: u64,
+    plans: [(L, Bound); 2],
+    mistake: &'static str,
+    lease_time: u64,
+    processes: [(RedisStore, ManualClock); PROCESSES],
+    sent: HashMap<usize, Sent>,
+    /// By plan, when how many units were spent.
+    spent: [Vec<(u64, u64)>; 2],
+    counts: Counts,
+}
+
+impl<'a, L> World<'a, L>
+where
+    L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
+{
+    fn new(given: Given<'a>, plans: [(L, Bound); 2], lease_time: u64) -> Self {
+        let Given {
+            mut server,
+            processes,
+            mistake,
+            ..
+        } = given;
+        let key = server.as_mut().map_or(0, |server| {
+            server.keys += 1;
+            server.keys
+        });
+        let held_for = held_for(lease_time, mistake);
+        let processes = processes.each_ref();
+        let processes =
+            processes.map(|(store, clock)| (leased(store, lease_time, held_for), clock.clone()));
+        let model = Model {
+            rules: [0, 1].map(|plan| plans[plan].0.clone()),
+            held_for: Duration::from_micros(held_for),
+            stored: None,
+            held: HashMap::new(),
+        };
+        Self {
+            model,
+            server,
+            key,
+            plans,
+            mistake,
+            lease_time,
+            processes,
+            sent: HashMap::new(),
+            spent: Default::default(),
+            counts: [0; 3],
+        }
+    }
+
+    fn run(mut self, ahead: &[u64], steps: &[Step]) -> Result<Counts, String> {
+        let (mut now, mut events, mut pauses) = (0, Vec::new(), Vec::new());
+        for (number, step) in steps.iter().enumerate() {
+            let &(after, [process, _], [what, _, _, there, back, lost]) = step;
+            let [after, there, back] = [after, there, back].map(stretched);
+            now += after;
+            if what < 2 && pauses.is_empty() {
+                // Nobody else does anything meanwhile.
+                let pause = self.lease_time * HELD_FOR_TIMES - self.lease_time;
+                pauses.push((now, process_of(process), pause));
+                now += pause;
+            }
+            events.push((now, number, 0));
+            events.extend((lost != 0).then_some((now + there, number, 1)));
+            let answered = if lost > 1 { there + back } else { back };
+            events.push((now + answered, number, 2));
+        }
+        events.sort_unstable();
+        for (now, number, event) in events {
+            for (process, ((_, clock), ahead)) in self.processes.iter().zip(ahead).enumerate() {
+                let is_past = |it: &&(u64, usize, u64)| it.1 == process && it.0 <= now;
+                let paused = pauses.iter().find(is_past);
+                let paused = paused.map_or(0, |&(since, _, pause)| pause.min(now - since));
+                clock.set(at(ahead + now - paused));
+            }
+            match event {
+                0 => self.begin(number, &steps[number], now),
+                1 => self.arrive(number, now),
+                _ => self.end(number, steps[number].2[5] > 1),
+            }
+            self.is_within_bounds(now)?;
+        }
+        Ok(self.counts)
+    }
+
+    fn begin(&mut self, number: usize, step: &Step, now: u64) {
+        let &(_, [process, plan], [what, count, cost, ..]) = step;
+        let is_other = plan == 15 || self.mistake == UNDER_OTHERS && plan > 12;
+        let (process, plan) = (process_of(process), usize::from(is_other));
+        let store = &self.processes[process].0;
+        match what {
+            0 | 1 => {}
+            2 => {
+                let held_for = held_for(self.lease_time, self.mistake);
+                self.processes[process].0 = leased(store, self.lease_time, held_for);
+            }
+            3 | 4 => {
+                let leases = store.leases.as_ref().expect("leases");
+                let idle = leases.idle(&store.shared);
+                for (subject, settlement) in idle.into_iter().flatten() {
+                    let mut steps = Vec::new();
+                    leases.settle(&mut steps, settlement);
+                    let other = Query::new(store, &self.plans[1].0, self.key);
+                    let plan =
+                        usize::from(other.subject(Ask::Charge(1)).as_ref() == Some(&subject));
+                    let sent = Sent {
+                        costs: Vec::new(),
+                        steps: Some(steps.into()),
+                        leasing: None,
+                        subject,
+                        plan,
+                        replies: None,
+                    };
+                    self.sent.insert(number, sent);
+                }
+            }
+            _ => {
+                // The last process takes much at once, so that little is left beside leases.
+                let cost = if process == PROCESSES - 1 {
+                    12 * cost
+                } else {
+                    cost
+                };
+                let costs = vec![cost as u32; count as usize];
+                self.ask(number, (process, plan), costs, now);
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        number: usize,
+        (process, plan): (usize, usize),
+        mut costs: Vec<u32>,
+        now: u64,
+    ) {
+        let store = &self.processes[process].0;
+        let query = Query::new(store, &self.plans[plan].0, self.key);
+        let other = Query::new(store, &self.plans[1 - plan].0, self.key);
+        let subjects = [&query, &other].map(|it| it.subject(Ask::Charge(1)).expect("a subject"));
+        costs.retain(|&cost| {
+            let is_others = self.mistake == UNDER_OTHERS;
+            let is_spent = query
+                .decided_here(Ask::Charge(cost))
+                .is_some_and(|it| it.admitted)
+                || is_others && store.shared.spend(&subjects[1], cost).is_some();
+            if is_spent {
+                self.spent[plan].push((now, cost.into()));
+                self.counts[1] += 1;
+            }
+            !is_spent
+        });
+        if costs.is_empty() {
+            return;
+        }
+        let [subject, _] = subjects;
+        let leasing = store.shared.leasing(&subject, &costs);
+        let steps = leasing.as_ref().and_then(|leasing| leasing.steps(&costs));
+        // Without a lease each of several would be a call of its own here.
+        costs.truncate(if steps.is_some() { costs.len() } else { 1 });
+        let sent = Sent {
+            costs,
+            steps,
+            leasing,
+            subject,
+            plan,
+            replies: None,
+        };
+        self.sent.insert(number, sent);
+    }
+
+    fn arrive(&mut self, number: usize, now: u64) {
+        let Some(sent) = self.sent.get_mut(&number) else {
+            return;
+        };
+        self.counts[0] += 1;
+        let mut run = |sent: &Sent| {
+            let replies = self.model.run(sent, BEGIN + now);
+            if let Some(server) = &self.server {
+                let real = server.run(&sent.subject, sent, BEGIN + now);
+                assert_eq!(without_expiry(&real), without_expiry(&replies));
+            }
+            replies
+        };
+        if self.mistake == "settled twice"
+            && let Some(settlement) = sent.leasing.as_ref().and_then(|it| it.settlement)
+        {
+            let mut steps = Vec::new();
+            let leases = &sent.leasing.as_ref().expect("leases").leases;
+            leases.settle(&mut steps, settlement);
+            let once = Sent {
+                steps: Some(steps.into()),
+                costs: Vec::new(),
+                leasing: None,
+                subject: sent.subject.clone(),
+                plan: sent.plan,
+                replies: None,
+            };
+            run(&once);
+        }
+        let mut replies = run(sent);
+        let decisions = match sent.leasing.as_ref().and_then(|it| it.settlement) {
+            Some(_) => &replies[1..],
+            None => &replies[..],
+        };
+        for (cost, reply) in sent.costs.iter().zip(decisions) {
+            if is_charged(reply) {
+                self.spent[sent.plan].push((now, u64::from(*cost)));
+            }
+        }
+        if sent.costs.is_empty() {
+            replies.clear();
+        }
+        sent.replies = Some(replies);
+    }
+
+    /// The answer comes, or is not waited for any more.
+    fn end(&mut self, number: usize, is_heard: bool) {
+        let Some(mut sent) = self.sent.remove(&number) else {
+            return;
+        };
+        let (Some(mut leasing), Some(mut replies), true) =
+            (sent.leasing.take(), sent.replies, is_heard)
+        else {
+            return;
+        };
+        if self.mistake == "from the answer" {
+            leasing.asked.at = leasing.shared.time();
+        }
+        if sent.steps.is_some() {
+            // No task settles what lies idle: a step does.
+            lock(&leasing.leases.known).is_timed = true;
+            leasing.keep(&mut replies, sent.costs.len());
+        }
+        leasing.count(&sent.costs, &replies);
+    }
+
+    fn is_within_bounds(&mut self, now: u64) -> Result<(), String> {
+        for (spent, (_, bound)) in self.spent.iter().zip(&self.plans) {
+            let is_in_span = |it: &&(u64, u64)| it.0 as i128 > now as i128 - bound.span;
+            let units: u64 = spent.iter().filter(is_in_span).map(|it| it.1).sum();
+            let (units, most) = (i128::from(units), bound.most);
+            if units > most {
+                return Err(format!("{units} of {most} in {}: {spent:?}", bound.span));
+            }
+            if most > 0 {
+                self.counts[2] = self.counts[2].max((units * 1_000 / most) as u64);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn held_for(time: u64, mistake: &str) -> u64 {
+    match mistake {
+        "held as short as leased" => time,
+        _ => HELD_FOR_TIMES * time,
+    }
+}
+
+/// Of each reply all but when its key expires, and generations without units.
+fn without_expiry(replies: &[Bytes]) -> Vec<Vec<u8>> {
+    let replies = replies.iter().map(|reply| {
+        let mut reply = reply.to_vec();
+        let value = match reply.first() {
+            Some(0) => 22,
+            _ => 0,
+        };
+        if reply.len() > value + 22 {
+            reply[value + 15..value + 22].fill(0);
+        }
+        // A generation that holds nothing is none.
+        let tail = reply.len().saturating_sub(42).max(value + 36);
+        let tail = reply.get_mut(tail..).unwrap_or_default();
+        for generation in tail.chunks_exact_mut(21) {
+            if generation[14..] == [0; 7] {
+                generation.fill(0);
+            }
+        }
+        reply
+    });
+    replies.collect()
+}
+
+/// A process that has just begun.
+fn leased(store: &RedisStore, time: u64, held_for: u64) -> RedisStore {
+    let known = Mutex::default();
+    let leases = Leases {
+        time,
+        held_for,
+        known,
+    };
+    RedisStore {
+        leases: Some(Arc::new(leases)),
+        ..store.clone()
+    }
+}
+
+fn processes() -> Processes {
+    [(); PROCESSES].map(|()| {
+        let clock = ManualClock::at(at(0));
+        (store(1, &clock), clock)
+    })
+}
+
+/// Runs `TOLLGATE_CASES` cases, or 2 000, and so many times as many: from the same seed in each
+/// run. With a mistake it ends once more is spent than the bound.
+fn simulate(
+    mistake: &'static str,
+    times: f64,
+    mut server: Option<Server>,
+) -> Result<Counts, String> {
+    let (rules, counts) = (rules(), Cell::new([0; 3]));
+    let server = RefCell::new(server.as_mut());
+    let processes = processes();
+    let cases = env::var("TOLLGATE_CASES").map_or(2_000.0, |it| it.parse().expect("a number"));
+    let config = Config {
+        cases: (cases * times) as u32,
+        failure_persistence: None,
+        max_shrink_iters: if mistake.is_empty() { 2_000 } else { 0 },
+        ..Config::default()
+    };
+    let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let ran = TestRunner::new_with_rng(config, seeded).run(&any_case(), |case| {
+        let (name, run) = &rules[case.0[0] as usize % rules.len()];
+        let ran = run(Given {
+            server: server.borrow_mut().as_deref_mut(),
+            processes: &processes,
+            case: &case,
+            mistake,
+        });
+        let ran = ran.map_err(|it| TestCaseError::fail(format!("{name}: {it}")))?;
+        let [scripts, spent, reached] = counts.get();
+        counts.set([scripts + ran[0], spent + ran[1], reached.max(ran[2])]);
+        Ok(())
+    });
+    ran.map(|()| counts.get()).map_err(|why| match why {
+        TestError::Fail(why, case) => format!("{why}\n{case:?}"),
+        why => why.to_string(),
+    })
+}
+
+#[test]
+fn processes_that_lease_stay_within_the_bound_by_the_time_of_spending() {
+    let [scripts, spent, reached] = simulate("", 1.0, None).unwrap_or_else(|why| panic!("{why}"));
+    println!("{scripts} scripts, {spent} decisions without, {reached} thousandths of a bound");
+    assert!(spent > scripts / 20, "{spent} beside {scripts}");
+    assert_eq!(reached, 1_000);
+}
+
+#[test]
+fn the_script_holds_and_settles_as_the_rules_do() {
+    let [scripts, ..] =
+        simulate("", 0.05, Some(Server::start())).unwrap_or_else(|why| panic!("{why}"));
+    println!("{scripts} scripts");
+}
+
+#[test]
+fn each_mistake_is_found() {
+    for mistake in [UNDER_OTHERS, "settled twice"] {
+        let found = simulate(mistake, 20.0, None).expect_err(mistake);
+        println!("{mistake}: {}", found.lines().next().unwrap_or_default());
+    }
+}
+
+/// Windows of 40 units and 100 µs begin at 24, 124 and 224.
+#[test]
+fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
+    let idle = |after| (after, [3, 0], [3, 0, 0, 0, 0, 2]);
+    let ask = |process, count, cost, back| (0, [process, 0], [5, count, cost, 0, back, 2]);
+    // Others take two windows at 223 and 224, and the first process what it has held since before.
+    let end = [
+        ask(6, 1, 3, 0),
+        ask(3, 1, 4, 0),
+        idle(64),
+        ask(6, 1, 3, 0),
+        ask(3, 1, 4, 0),
+        ask(0, 5, 1, 0),
+    ];
+    // The answer with the lease comes 200 µs after it was asked for, at 220.
+    let is_late = [
+        vec![idle(80); 4],
+        vec![ask(0, 1, 1, 0); 4],
+        vec![ask(0, 1, 1, 85)],
+    ];
+    let is_late = [is_late.concat(), vec![idle(85), idle(72)], end.to_vec()].concat();
+    // The process stops at 51, for 162 µs.
+    let stops = (64, [0, 0], [0, 0, 0, 0, 0, 2]);
+    let stops = [vec![idle(80); 10], vec![ask(0, 1, 1, 0); 5], vec![stops]].concat();
+    let stops = [stops, vec![idle(80); 2], end.to_vec()].concat();
+    for (mistake, lease_time, steps) in [
+        ("from the answer", 5, is_late),
+        ("held as short as leased", 18, stops),
+    ] {
+        let case = ([1, 100, lease_time, 0, 0, 0], [[40, 16], [1, 4]], steps);
+        let run = |mistake| {
+            let processes = &processes();
+            let case = &case;
+            let server = None;
+            rules()[1].1(Given {
+                server,
+                processes,
+                case,
+                mistake,
+            })
+        };
+        let wrong = run(mistake).expect_err(mistake);
+        assert!(wrong.starts_with("85 of 80 in 100"), "{mistake}: {wrong}");
+        let [scripts, ..] = run("").unwrap_or_else(|wrong| panic!("{mistake}: {wrong}"));
+        assert!(scripts > 8, "{mistake}: {scripts}");
+    }
+}

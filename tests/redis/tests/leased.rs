@@ -1,0 +1,174 @@
+//! A store that leases asks Redis seldom about a key that is in use, and all processes together
+//! stay within the bound. The simulator in `src/store/redis/leases/tests.rs` has what slow, lost
+//! and overtaken messages do.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use tollgate::{
+    Quota, RateLimiter, Timestamp,
+    algorithm::{FixedWindow, TokenBucket},
+    clock::{Clock, ManualClock, SystemClock},
+    store::RedisStore,
+};
+use tollgate_properties::{cases, claims::stays_within_the_bound, numbers::Numbers};
+use tollgate_redis_tests::{Redis, Server, comes, every_algorithm, patient};
+
+const MS: u64 = 1_000;
+const HISTORIES: u32 = 60;
+/// What can be leased, and one that can't.
+const RULES: [&str; 6] = [
+    "fixed window",
+    "window from first request",
+    "sliding window",
+    "token bucket with burst",
+    "leaky bucket",
+    "sliding log",
+];
+const BEGIN: u64 = 1 << 40;
+
+/// Limits of which something can be leased, and windows that are longer than four lease times.
+fn wide_numbers() -> impl Strategy<Value = Numbers> {
+    let quota = || (1..=80_u64, 40..=400_u64);
+    (quota(), 8..=120_u64, quota()).prop_map(|((units, period), burst, (others, beside))| {
+        let numbers = Numbers::new((units, period * MS), burst, period * MS / 4, 9 * MS);
+        numbers.beside(others, beside * MS)
+    })
+}
+
+/// After how many microseconds which process asks for how much; most of them at once.
+fn calls() -> impl Strategy<Value = Vec<(u64, usize, u32)>> {
+    let after = prop_oneof![6 => Just(0), 4 => 0..2 * MS, 1 => 0..40 * MS, 1 => 0..12_000 * MS];
+    let process = prop_oneof![4 => Just(0_usize), 1 => 1..4_usize];
+    prop::collection::vec((after, process, 1..4_u32), 1..160)
+}
+
+/// Three processes lease, and one does not.
+#[test]
+fn together_processes_that_lease_stay_within_the_bound() {
+    let (redis, leased) = (Redis::start(), AtomicU64::new(0));
+    let values = || (wide_numbers(), 1..10_u64, calls());
+    redis.for_all(HISTORIES, values, |(numbers, lease_time, calls)| {
+        let all = every_algorithm(&numbers);
+        for subject in all.iter().filter(|it| RULES.contains(&it.name)) {
+            let clock = ManualClock::at(Timestamp::from_micros(BEGIN));
+            let stores = [(); 4].map(|()| redis.store(clock.clone()));
+            let key = redis.new_key();
+            let limiters = [0, 1, 2, 3].map(|process| {
+                let (store, lease_time) = (&stores[process], Duration::from_millis(lease_time));
+                let store = match process {
+                    3 => store.clone(),
+                    _ => store.leased(lease_time),
+                };
+                subject.bucket.limiter_over(store, key.clone())
+            });
+            let (mut now, mut admitted) = (BEGIN, Vec::new());
+            for &(after, process, cost) in &calls {
+                now += after;
+                clock.set(Timestamp::from_micros(now));
+                let decision = redis.wait(limiters[process].check(cost));
+                let decision = decision.map_err(|error| TestCaseError::fail(error.to_string()))?;
+                if decision.is_admitted() {
+                    let released = u64::try_from(decision.delay().as_micros()).unwrap() + now;
+                    admitted.push((i128::from(now), i128::from(released), i128::from(cost)));
+                }
+            }
+            stays_within_the_bound(subject, &admitted)?;
+            let own = stores.iter().map(|store| store.usage().leased).sum();
+            leased.fetch_add(own, Relaxed);
+        }
+        Ok(())
+    });
+    let (leased, few) = (leased.into_inner(), u64::from(cases()) / 4);
+    assert!(leased > few, "{leased} of {few}");
+}
+
+async fn leasing(server: &Server, lease_time: Duration) -> RedisStore {
+    let store = patient(server.client().await).build();
+    store.leased(lease_time)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_use_costs_redis_one_script_for_many_decisions() {
+    let server = Server::start().await;
+    let rule = TokenBucket::new(Quota::per_second(100_000)).burst(50_000);
+    let limiters = [
+        RateLimiter::new(
+            rule.clone(),
+            leasing(&server, Duration::from_millis(200)).await,
+        ),
+        RateLimiter::new(rule, leasing(&server, Duration::from_millis(200)).await),
+    ];
+    let before = server.command_calls("evalsha").await;
+    for _ in 0..2_000 {
+        for limiter in &limiters {
+            assert!(limiter.check("bob").await.unwrap().is_admitted());
+        }
+    }
+    let scripts = server.command_calls("evalsha").await - before;
+    println!("{scripts} scripts for 4000 decisions");
+    assert!(scripts < 200, "{scripts}");
+}
+
+/// A limit of 4 000 an hour over a store that leases, after 100 decisions about the key.
+async fn in_use(server: &Server, lease_time: Duration) -> RateLimiter<FixedWindow, RedisStore> {
+    let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
+    let limiter = RateLimiter::new(rule, leasing(server, lease_time).await);
+    for _ in 0..100 {
+        assert!(limiter.check("bob").await.unwrap().is_admitted());
+    }
+    limiter
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
+    let server = Server::start().await;
+    let limiter = in_use(&server, Duration::from_millis(50)).await;
+    assert_eq!(limiter.check("bob").await.unwrap().remaining(), 3_899);
+    comes("all that was not spent, given back", async || {
+        limiter.peek("bob").await.unwrap().remaining() == 3_899
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_own_change_ends_a_lease() {
+    let server = Server::start().await;
+    let limiter = in_use(&server, Duration::from_secs(60)).await;
+    let later = SystemClock::new()
+        .now()
+        .saturating_add(Duration::from_secs(60));
+    limiter.refuse_until("bob", later).await.unwrap();
+    assert!(!limiter.check("bob").await.unwrap().is_admitted());
+    limiter.reset("bob").await.unwrap();
+    assert_eq!(limiter.check("bob").await.unwrap().remaining(), 3_999);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_is_spent_while_a_server_hangs_and_then_there_is_no_answer() {
+    let server = Server::start().await;
+    let store = RedisStore::builder(server.client().await).build();
+    let store = store.leased(Duration::from_secs(60));
+    let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(4_000)), store.clone());
+    // One by one until a lease has just come.
+    let mut before = store.usage().leased;
+    loop {
+        limiter.check("bob").await.unwrap();
+        let leased = store.usage().leased;
+        if leased > 200 && leased == before {
+            break;
+        }
+        before = leased;
+    }
+    server.stop_process();
+    let mut spent = 0;
+    while limiter.check("bob").await.is_ok() {
+        spent += 1;
+    }
+    server.continue_process();
+    println!("{spent} were spent while the server hung");
+    assert!((50..1_000).contains(&spent), "{spent}");
+}
