@@ -5,6 +5,7 @@
 //! best turn of each counts.
 
 mod decisions;
+mod leases;
 mod log;
 mod measure;
 mod throughput;
@@ -31,6 +32,7 @@ async fn main() {
     decisions::compare(&server, &client).await;
     log::compare(&server, &client).await;
     throughput::compare(&server, &client).await;
+    leases::compare(&server, &client).await;
 }
 
 /// One connection, set up as the README says.

@@ -30,7 +30,7 @@ use crate::measure::{evalsha, store};
 /// How many requests wait for an answer at the same time.
 const IN_FLIGHT: u64 = 256;
 const TIMES: u32 = 100;
-const DEADLINE: Duration = Duration::from_secs(3_600);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(3_600);
 const ROUNDS: u32 = 20;
 
 pub(crate) async fn compare(server: &Server, client: &Client) {
@@ -194,9 +194,9 @@ const STORES: usize = 4;
 
 /// What a decision has cost.
 #[derive(Clone, Copy)]
-struct Spent {
-    cpu_micros: f64,
-    scripts: f64,
+pub(crate) struct Spent {
+    pub(crate) cpu_micros: f64,
+    pub(crate) scripts: f64,
     per_second: f64,
 }
 
@@ -208,7 +208,7 @@ impl Spent {
     };
 }
 
-async fn spent(server: &Server) -> Spent {
+pub(crate) async fn spent(server: &Server) -> Spent {
     let mut seconds = 0.0;
     for name in ["used_cpu_user_main_thread", "used_cpu_sys_main_thread"] {
         let field = server.info_field("cpu", name).await.expect("a number");
