@@ -18,7 +18,7 @@ use super::{
     arguments::{KeyQuery, Units, push_costs},
     changes::Asked,
     failure,
-    leases::Leasable,
+    leases::{Leasable, Leasing},
     lock,
     reply::{is_charged, overridden, refused_after},
     run::Wait,
@@ -98,12 +98,7 @@ impl Subject {
 
 impl PartialEq for Subject {
     fn eq(&self, other: &Self) -> bool {
-        let leases = match (&self.leases, &other.leases) {
-            (Some(leases), Some(others)) => leases.is_of(others),
-            (None, None) => true,
-            _ => false,
-        };
-        leases && self.parts().eq(other.parts())
+        self.leases == other.leases && self.parts().eq(other.parts())
     }
 }
 
@@ -140,6 +135,14 @@ impl OnTheWay {
         self.waiting.retain(waits);
         let count = self.waiting.len().min(MAX_DECISIONS);
         self.waiting.drain(..count).collect()
+    }
+}
+
+/// The replies to so many decisions: where the limit is overridden, it is one for all of them.
+pub(super) fn of_each(replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
+    match &*replies {
+        [only] if overridden(only).is_some() => vec![only.clone(); decisions],
+        _ => replies,
     }
 }
 
@@ -289,11 +292,17 @@ impl Call {
             script, queries, ..
         } = &self.subject;
         let leasing = self.shared.leasing(&self.subject, costs);
-        let steps = leasing.as_ref().and_then(|leasing| leasing.steps(costs));
-        let (script, words) = match (&steps, costs) {
-            (Some(steps), _) => (script.leased(), vec![self.arguments(0), steps.clone()]),
-            (None, &[only]) => (&**script, vec![self.arguments(only)]),
-            (None, _) => {
+        if let Some(leasing) = leasing.filter(Leasing::says_something) {
+            let asked = leasing.ask(self.arguments(0), costs.to_vec(), deadline);
+            // What is held is kept also if the caller goes away.
+            let asked = tokio::spawn(asked).await;
+            let replies = asked.unwrap_or_else(|_| Err(failure::runtime_ends()))?;
+            self.remember_last(costs, &replies);
+            return Ok(replies);
+        }
+        let (script, words) = match costs {
+            &[only] => (&**script, vec![self.arguments(only)]),
+            _ => {
                 let mut all = Vec::with_capacity(4 * costs.len());
                 costs
                     .iter()
@@ -303,22 +312,16 @@ impl Call {
         };
         let sent = (&self.subject.keys()[..], &words[..]);
         let replies = (self.shared).replies(Some(script), sent, Wait::Until(deadline));
-        let mut replies = replies.await?;
-        if let [only] = &*replies
-            && overridden(only).is_some()
-        {
-            // It is one for all of them.
-            replies = vec![only.clone(); costs.len()];
-        } else if let (Some(leasing), Some(_)) = (&leasing, steps) {
-            leasing.keep(&mut replies, costs.len());
-        }
-        if let Some(leasing) = leasing {
-            leasing.count(costs, &replies);
-        }
+        let replies = of_each(replies.await?, costs.len());
+        self.shared.count_use(&self.subject, costs, &replies);
+        self.remember_last(costs, &replies);
+        Ok(replies)
+    }
+
+    fn remember_last(&self, costs: &[u32], replies: &[Bytes]) {
         if let (Some(cost), Some(reply)) = (costs.last(), replies.last()) {
             self.remember(*cost, reply);
         }
-        Ok(replies)
     }
 
     /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves

@@ -5,25 +5,31 @@
 //! surplus: what this process has used within its last lease time, at most half of the room, and so
 //! much that all processes together hold no more than a quarter of the limit.
 
+mod used;
+
 use std::{
     collections::HashMap,
     mem,
     sync::{Arc, Mutex, Weak},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use bytes::Bytes;
+
+use crate::error::StoreError;
 
 use super::{
     Shared,
     arguments::Units,
     changes::Asked,
-    joined::Subject,
+    joined::{Subject, of_each},
     lock,
-    reply::{is_charged, numbers_of_lease},
+    reply::{BYTES, is_charged, lease_of, without_held},
     run::{LATE_TIMEOUT, Wait},
     script::Op,
 };
+
+use self::used::{Use, Used};
 
 /// The most buckets whose use is known; at most half of them have a lease.
 const MAX_BUCKETS: usize = 10_000;
@@ -60,21 +66,12 @@ struct Known {
     is_timed: bool,
 }
 
-/// What this process has lately used of a bucket.
+/// A bucket that this process uses.
 struct Bucket {
-    /// When the lease time began that `running` is about; `earlier` is about the one before.
-    begin: u64,
-    earlier: Used,
-    running: Used,
+    used: Use,
     /// Whether a call that brings a lease is on its way.
     is_asked_for: bool,
     lease: Option<Lease>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Used {
-    decisions: u64,
-    units: u64,
 }
 
 struct Lease {
@@ -114,8 +111,11 @@ impl Leasable {
             most,
         })
     }
+}
 
-    pub(super) fn is_of(&self, other: &Self) -> bool {
+/// How many units may be held follows from the numbers of the limit.
+impl PartialEq for Leasable {
+    fn eq(&self, other: &Self) -> bool {
         self.of.ptr_eq(&other.of)
     }
 }
@@ -123,9 +123,7 @@ impl Leasable {
 impl Bucket {
     fn new(now: u64) -> Self {
         Self {
-            begin: now,
-            earlier: Used::default(),
-            running: Used::default(),
+            used: Use::new(now),
             is_asked_for: false,
             lease: None,
         }
@@ -133,33 +131,6 @@ impl Bucket {
 
     fn is_needed(&self) -> bool {
         self.lease.is_some() || self.is_asked_for
-    }
-
-    /// Counts what was used.
-    fn count(&mut self, now: u64, time: u64, decisions: u64, units: u64) {
-        let passed = now.saturating_sub(self.begin) / time;
-        if passed > 0 {
-            self.earlier = if passed == 1 {
-                self.running
-            } else {
-                Used::default()
-            };
-            self.running = Used::default();
-            self.begin += passed * time;
-        }
-        self.running.decisions += decisions;
-        self.running.units += units;
-    }
-
-    /// What was used within the last lease time: of the one before the part that it overlaps.
-    fn used(&self, now: u64, time: u64) -> Used {
-        let rest = time - now.saturating_sub(self.begin).min(time);
-        let part =
-            |earlier: u64| (u128::from(earlier) * u128::from(rest) / u128::from(time)) as u64;
-        Used {
-            decisions: part(self.earlier.decisions) + self.running.decisions,
-            units: part(self.earlier.units) + self.running.units,
-        }
     }
 }
 
@@ -184,14 +155,8 @@ impl Lease {
 
     /// The last answer, less what was spent here: what is held for others, and what was spent.
     fn reply(&self) -> Bytes {
-        let mut reply = self.reply.to_vec();
-        let held = reply.len() - numbers_of_lease::BYTES;
         let unspent = u64::from(self.left).saturating_mul(self.unit);
-        let mut number = [0; 8];
-        number[..numbers_of_lease::BYTES].copy_from_slice(&reply[held..]);
-        let spent = u64::from_le_bytes(number).saturating_sub(unspent);
-        reply[held..].copy_from_slice(&spent.to_le_bytes()[..numbers_of_lease::BYTES]);
-        reply.into()
+        without_held(&self.reply, unspent)
     }
 }
 
@@ -216,7 +181,7 @@ impl Leases {
         steps.push(op as u8);
         steps.extend_from_slice(&cost.to_le_bytes());
         for number in [generation, units, held_for] {
-            steps.extend_from_slice(&number.to_le_bytes()[..numbers_of_lease::BYTES]);
+            steps.extend_from_slice(&number.to_le_bytes()[..BYTES]);
         }
     }
 
@@ -249,7 +214,7 @@ impl Known {
         if self.buckets.len() < MAX_BUCKETS {
             return;
         }
-        let is_used = |it: &Bucket| now.saturating_sub(it.begin) < 2 * time;
+        let is_used = |it: &Bucket| now.saturating_sub(it.used.begin) < 2 * time;
         self.buckets.retain(|_, it| it.is_needed() || is_used(it));
         if self.buckets.len() > MAX_BUCKETS / 2 {
             self.buckets.retain(|_, it| it.is_needed());
@@ -271,7 +236,10 @@ impl Shared {
         }
         lease.left -= cost;
         let spent = (lease.reply(), now.at.saturating_sub(lease.answered_at));
-        bucket.count(now.at, leases.time, 1, cost.into());
+        let (decisions, units) = (1, cost.into());
+        bucket
+            .used
+            .count(now.at, leases.time, Used { decisions, units });
         Some(spent)
     }
 
@@ -285,9 +253,8 @@ impl Shared {
         let has_room = known.leased < MAX_BUCKETS / 2;
         let new = || Bucket::new(now.at);
         let bucket = known.buckets.entry(subject.clone()).or_insert_with(new);
-        bucket.count(now.at, leases.time, 0, 0);
         let settlement = bucket.lease.take().map(|lease| lease.settlement());
-        let used = bucket.used(now.at, leases.time);
+        let used = bucket.used.lately(now.at, leases.time);
         let decisions = used.decisions + costs.len() as u64;
         let units = used.units + costs.iter().copied().map(u64::from).sum::<u64>();
         let wanted = match decisions > DECISIONS_BEFORE && has_room && !bucket.is_asked_for {
@@ -310,6 +277,26 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Counts what this process has used, if it can be leased.
+    pub(super) fn count_use(&self, subject: &Subject, costs: &[u32], replies: &[Bytes]) {
+        let leases = subject.leases.as_ref();
+        let Some(leases) = leases.and_then(|leases| leases.of.upgrade()) else {
+            return;
+        };
+        let decided = costs.iter().zip(replies);
+        let admitted = decided.filter(|(_, reply)| is_charged(reply));
+        let costs = admitted.map(|(&cost, _)| u64::from(cost));
+        let (decisions, units) = costs.fold((0, 0), |(count, sum), cost| (count + 1, sum + cost));
+        let now = self.time();
+        if let Some(bucket) = lock(&leases.known).buckets.get_mut(subject) {
+            bucket
+                .used
+                .count(now, leases.time, Used { decisions, units });
+        }
+    }
+}
+
 /// What a call says of leases. Until it is dropped, no other one brings a lease.
 pub(super) struct Leasing {
     shared: Arc<Shared>,
@@ -323,11 +310,28 @@ pub(super) struct Leasing {
 }
 
 impl Leasing {
-    /// The steps of the call; none, if it says nothing of leases.
-    pub(super) fn steps(&self, costs: &[u32]) -> Option<Bytes> {
-        if self.settlement.is_none() && self.wanted == 0 {
-            return None;
-        }
+    /// Whether it settles a lease or asks for one.
+    pub(super) fn says_something(&self) -> bool {
+        self.settlement.is_some() || self.wanted > 0
+    }
+
+    /// Settles the lease of before, decides about these costs, and keeps the new lease.
+    pub(super) async fn ask(
+        self,
+        arguments: Bytes,
+        costs: Vec<u32>,
+        deadline: Instant,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let (keys, words) = (self.subject.keys(), [arguments, self.steps(&costs)]);
+        let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
+        let replies = self.shared.replies(Some(script), (&keys, &words), wait);
+        let replies = self.keep(replies.await?, costs.len());
+        self.shared.count_use(&self.subject, &costs, &replies);
+        Ok(replies)
+    }
+
+    /// The steps of the call.
+    fn steps(&self, costs: &[u32]) -> Bytes {
         let (leases, mut steps) = (&self.leases, Vec::new());
         if let Some(settlement) = self.settlement {
             leases.settle(&mut steps, settlement);
@@ -338,23 +342,28 @@ impl Leasing {
         if self.wanted > 0 {
             leases.step(&mut steps, Op::Lease, self.wanted, [0, self.most]);
         }
-        Some(steps.into())
+        steps.into()
     }
 
-    /// Keeps the lease that a call with steps has brought; the replies to its decisions are left.
-    pub(super) fn keep(&self, replies: &mut Vec<Bytes>, decisions: usize) {
-        if self.settlement.is_some() && !replies.is_empty() {
+    /// Keeps the lease that the call has brought; the replies to its decisions are left.
+    fn keep(&self, replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
+        let mut replies = of_each(replies, decisions);
+        if self.settlement.is_some() && replies.len() > decisions {
             replies.remove(0);
         }
         let brought = replies.split_off(decisions.min(replies.len()));
-        let [held, reply] = &*brought else { return };
-        let Some((held, unit, generation)) = numbers_of_lease::read(held, reply) else {
-            return;
-        };
-        if held > self.wanted {
-            return;
+        if let [held, reply] = &*brought
+            && let Some(lease) = self.lease(held, reply)
+        {
+            self.begin(lease);
         }
-        let lease = Lease {
+        replies
+    }
+
+    fn lease(&self, held: &Bytes, reply: &Bytes) -> Option<Lease> {
+        let (held, unit, generation) = lease_of(held, reply)?;
+        // No server holds more than it was asked for.
+        (held <= self.wanted).then(|| Lease {
             generation,
             held,
             left: held,
@@ -363,7 +372,10 @@ impl Leasing {
             asked_at: self.asked_at,
             answered_at: self.shared.time(),
             reply: Bytes::copy_from_slice(reply),
-        };
+        })
+    }
+
+    fn begin(&self, lease: Lease) {
         let mut known = lock(&self.leases.known);
         let Some(bucket) = known.buckets.get_mut(&self.subject) else {
             return;
@@ -376,20 +388,6 @@ impl Leasing {
             let (leases, shared) = (Arc::clone(&self.leases), Arc::clone(&self.shared));
             let has_ended = false;
             tokio::spawn(settle_what_lies_idle(Timed { leases, has_ended }, shared));
-        }
-    }
-
-    /// Counts what this process has used.
-    pub(super) fn count(&self, costs: &[u32], replies: &[Bytes]) {
-        let admitted = costs
-            .iter()
-            .zip(replies)
-            .filter(|(_, reply)| is_charged(reply));
-        let costs = admitted.map(|(&cost, _)| u64::from(cost));
-        let (decisions, units) = costs.fold((0, 0), |(count, sum), cost| (count + 1, sum + cost));
-        let now = self.shared.time();
-        if let Some(bucket) = lock(&self.leases.known).buckets.get_mut(&self.subject) {
-            bucket.count(now, self.leases.time, decisions, units);
         }
     }
 }

@@ -10,7 +10,7 @@
 //!   them, and how debits, settlements and resets are sent.
 //! - `joined`: decisions about the same keys that share a call.
 //! - `refusals`: refusals that are remembered until their turn. `leases`: units that are spent
-//!   without asking. `changes`: what makes both worthless.
+//!   without asking. `changes`: changes of a bucket, after which neither counts.
 //! - `cross_slot`: a decision about keys in several slots of a cluster.
 //! - `in_flight`: how the places of requests in flight are renewed and given back.
 //!

@@ -76,22 +76,23 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
     Some(refused.into())
 }
 
-/// What a call that leases replies at its end.
-pub(super) mod numbers_of_lease {
-    use super::{Bytes, Numbers};
+/// What a call that leases replies at its end: how many units are held, how many parts a unit has,
+/// and the generation that holds them.
+pub(super) fn lease_of(held: &Bytes, reply: &Bytes) -> Option<(u32, u64, u64)> {
+    let (units, unit) = held.split_first_chunk()?;
+    let (units, unit) = (u32::from_le_bytes(*units), Numbers(unit).next()?);
+    // The later generation is the last of the value.
+    let later = reply.len().checked_sub(3 * BYTES)?;
+    let generation = Numbers(&reply[later..]).next()?;
+    (units > 0 && generation > 0).then_some((units, unit, generation))
+}
 
-    pub(in crate::store::redis) const BYTES: usize = super::BYTES;
-
-    /// How many units are held, how many parts a unit has, and the generation that holds them;
-    /// none, if nothing is held.
-    pub(in crate::store::redis) fn read(held: &Bytes, reply: &Bytes) -> Option<(u32, u64, u64)> {
-        let (units, unit) = held.split_first_chunk()?;
-        let (units, unit) = (u32::from_le_bytes(*units), Numbers(unit).next()?);
-        // The later generation is the last of the value.
-        let later = reply.len().checked_sub(3 * BYTES)?;
-        let generation = Numbers(&reply[later..]).next()?;
-        (units > 0 && generation > 0).then_some((units, unit, generation))
-    }
+/// The reply without so much of what its later generation holds.
+pub(super) fn without_held(reply: &Bytes, amount: u64) -> Bytes {
+    let (rest, held) = reply.split_at(reply.len().saturating_sub(BYTES));
+    let held = Numbers(held).next().unwrap_or_default();
+    let held = held.saturating_sub(amount).to_le_bytes();
+    [rest, &held[..BYTES]].concat().into()
 }
 
 /// The bytes of a value without a tail.
@@ -115,7 +116,7 @@ const LETS_THROUGH: u8 = 6;
 /// The first byte of any other reply.
 pub(super) const NOT_CHARGED: u8 = 0;
 /// The bytes of a number.
-const BYTES: usize = 7;
+pub(super) const BYTES: usize = 7;
 /// How many numbers say what is held beside the state of a member.
 const HELD: usize = 6;
 

@@ -10,12 +10,12 @@ use std::{
 use proptest::{prelude::*, test_runner::TestCaseError};
 use tollgate::{
     Quota, RateLimiter, Timestamp,
-    algorithm::{FixedWindow, TokenBucket},
+    algorithm::*,
     clock::{Clock, ManualClock, SystemClock},
     store::RedisStore,
 };
 use tollgate_properties::{cases, claims::stays_within_the_bound, numbers::Numbers};
-use tollgate_redis_tests::{Redis, Server, comes, every_algorithm, patient};
+use tollgate_redis_tests::{Redis, Server, comes, every_algorithm, patient, within};
 
 const MS: u64 = 1_000;
 const HISTORIES: u32 = 60;
@@ -113,23 +113,39 @@ async fn a_key_in_use_costs_redis_one_script_for_many_decisions() {
     assert!(scripts < 200, "{scripts}");
 }
 
-/// A limit of 4 000 an hour over a store that leases, after 100 decisions about the key.
-async fn in_use(server: &Server, lease_time: Duration) -> RateLimiter<FixedWindow, RedisStore> {
+/// A limit of 4 000 an hour over a store that leases, with a lease that is not spent; and how many
+/// decisions that took.
+async fn in_use(
+    server: &Server,
+    lease_time: Duration,
+) -> (RateLimiter<FixedWindow, RedisStore>, u64) {
     let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
-    let limiter = RateLimiter::new(rule, leasing(server, lease_time).await);
-    for _ in 0..100 {
-        assert!(limiter.check("bob").await.unwrap().is_admitted());
+    let store = leasing(server, lease_time).await;
+    let limiter = RateLimiter::new(rule, store.clone());
+    let mut decisions = 0;
+    // One that asks, and one that does not.
+    let mut before = 0;
+    loop {
+        limiter.check("bob").await.unwrap();
+        decisions += 1;
+        let leased = store.usage().leased;
+        if leased > 100 && leased == before + 1 {
+            return (limiter, decisions);
+        }
+        before = leased + u64::from(leased > before) * 4_000;
     }
-    limiter
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
     let server = Server::start().await;
-    let limiter = in_use(&server, Duration::from_millis(50)).await;
-    assert_eq!(limiter.check("bob").await.unwrap().remaining(), 3_899);
+    let (limiter, decisions) = in_use(&server, Duration::from_millis(500)).await;
+    let direct = limiter.peek("bob").await.unwrap().remaining();
+    assert!(direct < 4_000 - decisions, "{direct} beside {decisions}");
+    let left = limiter.check("bob").await.unwrap().remaining();
+    assert_eq!(left, 4_000 - decisions - 1);
     comes("all that was not spent, given back", async || {
-        limiter.peek("bob").await.unwrap().remaining() == 3_899
+        limiter.peek("bob").await.unwrap().remaining() == left
     })
     .await;
 }
@@ -137,7 +153,7 @@ async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_own_change_ends_a_lease() {
     let server = Server::start().await;
-    let limiter = in_use(&server, Duration::from_secs(60)).await;
+    let (limiter, _) = in_use(&server, Duration::from_secs(60)).await;
     let later = SystemClock::new()
         .now()
         .saturating_add(Duration::from_secs(60));
@@ -145,6 +161,86 @@ async fn an_own_change_ends_a_lease() {
     assert!(!limiter.check("bob").await.unwrap().is_admitted());
     limiter.reset("bob").await.unwrap();
     assert_eq!(limiter.check("bob").await.unwrap().remaining(), 3_999);
+}
+
+/// A value is longer while units are held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_go_away_while_they_ask_leave_nothing_held() {
+    let server = Server::start().await;
+    let (limiter, _) = in_use(&server, Duration::from_millis(50)).await;
+    let key = server.keys("").await.pop().unwrap();
+    let key = std::str::from_utf8(&key).unwrap();
+    let value_len = async || server.command::<u64>("STRLEN", &[key]).await;
+    let mut is_held = false;
+    for _ in 0..300 {
+        tokio::select! {
+            biased;
+            decision = limiter.check("bob") => drop(decision.unwrap()),
+            () = tokio::task::yield_now() => {}
+        }
+        limiter.check("bob").await.unwrap();
+        is_held |= value_len().await > 36;
+    }
+    assert!(is_held);
+    // What nobody settles is held for five seconds at least.
+    let is_given_back = comes("a value without a tail", async || value_len().await <= 36);
+    within(Duration::from_secs(4), "what was held", is_given_back).await;
+}
+
+/// How many of 60 decisions by this rule need no answer.
+async fn leased_of<A: Scripted>(server: &Server, rule: A) -> u64 {
+    let store = leasing(server, Duration::from_secs(10)).await;
+    let limiter = RateLimiter::new(rule, store.clone());
+    for _ in 0..60 {
+        limiter.check("bob").await.unwrap();
+    }
+    store.usage().leased
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn buckets_and_windows_are_leased_and_nothing_else() {
+    let server = Server::start().await;
+    let quota = Quota::per_hour(1_000);
+    let server = &server;
+    for leased in [
+        leased_of(server, TokenBucket::new(quota)).await,
+        leased_of(server, Gcra::new(quota)).await,
+        leased_of(server, LeakyBucket::new(quota)).await,
+        leased_of(server, FixedWindow::new(quota)).await,
+        leased_of(server, FixedWindow::new(quota).from_first_request()).await,
+        leased_of(server, SlidingWindow::new(quota)).await,
+        // What is short for a window is not for a bucket.
+        leased_of(server, TokenBucket::new(Quota::per_second(1_000))).await,
+    ] {
+        assert!(leased > 20, "{leased}");
+    }
+    let minute = Duration::from_secs(60);
+    for leased in [
+        leased_of(server, TokenBucket::new(quota).named("a").settled()).await,
+        leased_of(server, TokenBucket::new(quota).named("b").per_request()).await,
+        leased_of(server, TokenBucket::new(quota).named("c").shadow()).await,
+        leased_of(server, (TokenBucket::new(quota), FixedWindow::new(quota))).await,
+        leased_of(server, TokenBucket::new(quota).burst(3)).await,
+        leased_of(
+            server,
+            FixedWindow::new(Quota::new(1_000, Duration::from_secs(39))),
+        )
+        .await,
+        leased_of(server, SlidingLog::new(quota)).await,
+        leased_of(server, SlidingBuckets::new(quota, minute)).await,
+        leased_of(server, LeakyBucket::new(quota).queue()).await,
+        leased_of(server, TokenBucket::new(quota).wait_at_most(minute)).await,
+        leased_of(server, MinInterval::new(Duration::from_micros(1))).await,
+    ] {
+        assert_eq!(leased, 0);
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "the lease time 999µs is not between 1ms and 60s")]
+async fn a_lease_time_that_is_too_short_is_named() {
+    let server = Server::start().await;
+    let _ = leasing(&server, Duration::from_micros(999)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

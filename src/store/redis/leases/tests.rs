@@ -504,7 +504,9 @@ where
         }
         let [subject, _] = subjects;
         let leasing = store.shared.leasing(&subject, &costs);
-        let steps = leasing.as_ref().and_then(|leasing| leasing.steps(&costs));
+        let steps = (leasing.as_ref())
+            .filter(|leasing| leasing.says_something())
+            .map(|leasing| leasing.steps(&costs));
         // Without a lease each of several would be a call of its own here.
         costs.truncate(if steps.is_some() { costs.len() } else { 1 });
         let sent = Sent {
@@ -579,9 +581,9 @@ where
         if sent.steps.is_some() {
             // No task settles what lies idle: a step does.
             lock(&leasing.leases.known).is_timed = true;
-            leasing.keep(&mut replies, sent.costs.len());
+            replies = leasing.keep(replies, sent.costs.len());
         }
-        leasing.count(&sent.costs, &replies);
+        (leasing.shared).count_use(&sent.subject, &sent.costs, &replies);
     }
 
     fn is_within_bounds(&mut self, now: u64) -> Result<(), String> {
@@ -758,4 +760,38 @@ fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
         let [scripts, ..] = run("").unwrap_or_else(|wrong| panic!("{mistake}: {wrong}"));
         assert!(scripts > 8, "{mistake}: {scripts}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_task_settles_what_lies_idle_however_often_and_ends_when_nothing_is_leased() {
+    const LEASE_TIME: Duration = Duration::from_millis(100);
+    let clock = ManualClock::at(at(0));
+    let store = store(1, &clock).leased(LEASE_TIME);
+    let leases = Arc::clone(store.leases.as_ref().expect("leases"));
+    let query = Query::new(&store, &TokenBucket::new(Quota::per_second(1_000)), 0);
+    let subject = query.subject(Ask::Charge(1)).expect("a subject");
+    // The store and this test have it, and each task twice.
+    let tasks = || (Arc::strong_count(&leases) - 2) / 2;
+    for _ in 0..5 {
+        let leasing = store.shared.leasing(&subject, &[1; 5]).expect("leases");
+        leasing.begin(Lease {
+            generation: 1,
+            held: 5,
+            left: 5,
+            unit: 1,
+            asked: leasing.asked,
+            asked_at: leasing.asked_at,
+            answered_at: 0,
+            reply: Bytes::new(),
+        });
+        drop(leasing);
+        assert_eq!(tasks(), 1);
+        clock.advance(LEASE_TIME);
+        tokio::time::sleep(LEASE_TIME * 5 / 4).await;
+        let known = lock(&leases.known);
+        assert_eq!(known.leased, 0);
+        assert!(known.buckets[&subject].lease.is_none());
+    }
+    tokio::time::sleep(LEASE_TIME * 3).await;
+    assert_eq!(tasks(), 0);
 }
