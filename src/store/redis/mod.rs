@@ -57,6 +57,8 @@ mod script;
 mod scripts;
 mod servers;
 mod settings;
+#[cfg(test)]
+mod simulated;
 mod usage;
 
 use std::{

@@ -6,19 +6,9 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    env,
-    iter::once,
-    net::{TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
-    thread,
-    time::Instant,
 };
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
-};
-use tokio::runtime::{Builder, Runtime};
+use proptest::prelude::*;
 use tollgate_algorithms::Bound;
 
 use crate::{
@@ -28,7 +18,11 @@ use crate::{
     store::{Ask, RedisConnection, RedisStore, redis::query::Query},
 };
 
-use super::*;
+use super::{super::simulated::search, *};
+
+use self::model::{Model, Sent, Server, without_expiry};
+
+mod model;
 
 const PROCESSES: usize = 3;
 /// A mistake.
@@ -134,213 +128,11 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// A real server, and a store that runs the scripts that arrive there, by a clock of its own.
-struct Server {
-    process: Child,
-    runtime: Runtime,
-    shared: Arc<Shared>,
-    clock: ManualClock,
-    keys: u64,
-}
-
-/// What the server does, by the rules of this crate.
-struct Model<L: Additive> {
-    rules: [L; 2],
-    held_for: Duration,
-    /// What is stored, and when.
-    stored: Option<(<Settled<L> as KeyLimit>::State, u64)>,
-    /// What is held, by its generation.
-    held: HashMap<u64, <Settled<L> as Limit>::Snapshot>,
-}
-
-impl<L> Model<L>
-where
-    L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
-{
-    /// What the script of these steps, or of this one cost, replies.
-    fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
-        let rule = &self.rules[sent.plan];
-        let limit = Settled::new(rule.clone()).held_at_most(self.held_for);
-        let one = || {
-            [&[0][..], &sent.costs[0].to_le_bytes(), &[0; 21]]
-                .concat()
-                .into()
-        };
-        let steps = sent.steps.clone().unwrap_or_else(one);
-        let (mut replies, mut all_fit) = (Vec::new(), true);
-        for step in steps.chunks_exact(26) {
-            let number = |from: usize, bytes: usize| {
-                let mut number = [0; 8];
-                number[..bytes].copy_from_slice(&step[from..from + bytes]);
-                u64::from_le_bytes(number)
-            };
-            let [mut cost, generation, units] =
-                [(1, 4), (5, 7), (12, 7)].map(|(at, len)| number(at, len));
-            let stored = self.stored.as_ref().map(|it| it.0.clone());
-            let mut state = stored.unwrap_or_else(|| limit.fresh(at(now)));
-            let fits = match step[0] {
-                3 => {
-                    let (held, spent) = (units as u32, cost as u32);
-                    if let Some(admission) = self.held.get(&generation) {
-                        limit.end(
-                            &mut state,
-                            admission,
-                            Ending::Settled { held, spent },
-                            at(now),
-                        );
-                    }
-                    true
-                }
-                5 => {
-                    let unit = rule.amount(1);
-                    let held = self.numbers(&limit, &state, now)[..]
-                        .rchunks(3)
-                        .take(2)
-                        .map(|it| it[2])
-                        .sum::<u64>()
-                        .div_ceil(unit);
-                    cost = if all_fit {
-                        cost.min(units.saturating_sub(held))
-                    } else {
-                        0
-                    };
-                    while cost > 0 && !limit.judge(&state, 2 * cost as u32, at(now)) {
-                        cost /= 2;
-                    }
-                    if cost == 0 {
-                        break;
-                    }
-                    replies.push(
-                        [&(cost as u32).to_le_bytes()[..], &unit.to_le_bytes()[..7]]
-                            .concat()
-                            .into(),
-                    );
-                    let (fits, admission) = limit.step(&mut state, cost as u32, at(now));
-                    limit.admission(&admission, &mut |generation| {
-                        self.held.insert(generation, admission);
-                    });
-                    fits
-                }
-                _ => limit.unheld().step(&mut state, cost as u32, at(now)).0,
-            };
-            if fits {
-                self.stored = Some((state, now));
-            }
-            all_fit &= fits;
-            replies.push(self.reply(&limit, fits, now));
-        }
-        replies
-    }
-
-    fn numbers(
-        &self,
-        limit: &Settled<L>,
-        state: &<Settled<L> as KeyLimit>::State,
-        at_micros: u64,
-    ) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        limit.numbers(state, at(at_micros), &mut |it| numbers.push(it));
-        numbers
-    }
-
-    fn reply(&self, limit: &Settled<L>, fits: bool, now: u64) -> Bytes {
-        let bytes = |first: u8, numbers: &[u64]| {
-            let numbers = numbers.iter().map(|it| it.to_le_bytes());
-            once(first)
-                .chain(numbers.flat_map(|it| it.into_iter().take(7)))
-                .collect::<Vec<_>>()
-        };
-        let mut value = Vec::new();
-        if let Some((state, last)) = &self.stored {
-            let mut numbers = self.numbers(limit, state, *last);
-            if numbers.rchunks(3).take(2).all(|it| it[2] == 0) {
-                numbers.truncate(numbers.len() - 6);
-            }
-            value = bytes(1, &[&[*last, 0, 0], &numbers[..]].concat());
-        }
-        match fits {
-            true => value.into(),
-            false => [bytes(0, &[0, now, value.len() as u64]), value]
-                .concat()
-                .into(),
-        }
-    }
-}
-
 fn store(port: u16, clock: &ManualClock) -> RedisStore {
     let url = format!("redis://127.0.0.1:{port}");
     let url = RedisConnection::from_url(&url).expect("a URL");
     let store = RedisStore::builder(url).clock(clock.clone());
     store.deadline(Duration::from_secs(30)).build()
-}
-
-impl Server {
-    fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let port = free.expect("a free port").port();
-        let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let mut server = Command::new(program);
-        server.args(["--bind", "127.0.0.1", "--save", "", "--port"]);
-        let server = server.arg(port.to_string()).stdout(Stdio::null());
-        let process = server.spawn().expect("a server");
-        let begin = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "no connection");
-            thread::sleep(Duration::from_millis(10));
-        }
-        let clock = ManualClock::at(at(BEGIN));
-        Self {
-            process,
-            runtime: Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime"),
-            shared: store(port, &clock).shared,
-            clock,
-            keys: 0,
-        }
-    }
-
-    /// Runs the script of these steps, or of this one cost.
-    fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
-        self.clock.set(at(now));
-        let (script, words) = match &sent.steps {
-            Some(steps) => (
-                subject.script.leased(),
-                vec![self.arguments(subject, 0), steps.clone()],
-            ),
-            None => (
-                &*subject.script,
-                vec![self.arguments(subject, sent.costs[0])],
-            ),
-        };
-        let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
-        let keys = subject.keys();
-        let replies = self.shared.replies(Some(script), (&keys, &words), deadline);
-        self.runtime.block_on(replies).expect("replies")
-    }
-
-    fn arguments(&self, subject: &Subject, cost: u32) -> Bytes {
-        let decide = (Op::Decide, Units::Cost(cost));
-        self.shared.arguments(&*subject.queries, decide)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// What a step sends.
-struct Sent {
-    costs: Vec<u32>,
-    steps: Option<Bytes>,
-    leasing: Option<Leasing>,
-    subject: Subject,
-    plan: usize,
-    replies: Option<Vec<Bytes>>,
 }
 
 struct World<'a, L: Additive> {
@@ -609,30 +401,6 @@ fn held_for(time: u64, mistake: &str) -> u64 {
     }
 }
 
-/// Of each reply all but when its key expires, and generations without units.
-fn without_expiry(replies: &[Bytes]) -> Vec<Vec<u8>> {
-    let replies = replies.iter().map(|reply| {
-        let mut reply = reply.to_vec();
-        let value = match reply.first() {
-            Some(0) => 22,
-            _ => 0,
-        };
-        if reply.len() > value + 22 {
-            reply[value + 15..value + 22].fill(0);
-        }
-        // A generation that holds nothing is none.
-        let tail = reply.len().saturating_sub(42).max(value + 36);
-        let tail = reply.get_mut(tail..).unwrap_or_default();
-        for generation in tail.chunks_exact_mut(21) {
-            if generation[14..] == [0; 7] {
-                generation.fill(0);
-            }
-        }
-        reply
-    });
-    replies.collect()
-}
-
 /// A process that has just begun.
 fn leased(store: &RedisStore, time: u64, held_for: u64) -> RedisStore {
     let known = Mutex::default();
@@ -654,8 +422,8 @@ fn processes() -> Processes {
     })
 }
 
-/// Runs `TOLLGATE_CASES` cases, or 2 000, and so many times as many: from the same seed in each
-/// run. With a mistake it ends once more is spent than the bound.
+/// Runs so many times as many cases as there are of a property. With a mistake it ends once more is
+/// spent than the bound.
 fn simulate(
     mistake: &'static str,
     times: f64,
@@ -664,15 +432,8 @@ fn simulate(
     let (rules, counts) = (rules(), Cell::new([0; 3]));
     let server = RefCell::new(server.as_mut());
     let processes = processes();
-    let cases = env::var("TOLLGATE_CASES").map_or(2_000.0, |it| it.parse().expect("a number"));
-    let config = Config {
-        cases: (cases * times) as u32,
-        failure_persistence: None,
-        max_shrink_iters: if mistake.is_empty() { 2_000 } else { 0 },
-        ..Config::default()
-    };
-    let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let ran = TestRunner::new_with_rng(config, seeded).run(&any_case(), |case| {
+    let shrunk = if mistake.is_empty() { 2_000 } else { 0 };
+    let ran = search(any_case(), times, shrunk, |case| {
         let (name, run) = &rules[case.0[0] as usize % rules.len()];
         let ran = run(Given {
             server: server.borrow_mut().as_deref_mut(),
@@ -680,15 +441,12 @@ fn simulate(
             case: &case,
             mistake,
         });
-        let ran = ran.map_err(|it| TestCaseError::fail(format!("{name}: {it}")))?;
+        let ran = ran.map_err(|it| format!("{name}: {it}"))?;
         let [scripts, spent, reached] = counts.get();
         counts.set([scripts + ran[0], spent + ran[1], reached.max(ran[2])]);
         Ok(())
     });
-    ran.map(|()| counts.get()).map_err(|why| match why {
-        TestError::Fail(why, case) => format!("{why}\n{case:?}"),
-        why => why.to_string(),
-    })
+    ran.map(|()| counts.get())
 }
 
 #[test]

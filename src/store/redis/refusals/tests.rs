@@ -3,12 +3,9 @@
 //! lost. The rules and the memory are the crate's own. The harness makes mistakes if it is told to:
 //! they must be found.
 
-use std::{cell::Cell, env, iter::once, sync::Arc};
+use std::{cell::Cell, iter::once, sync::Arc};
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
-};
+use proptest::prelude::*;
 use tollgate_algorithms::every_algorithm;
 
 use crate::{
@@ -19,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts},
+    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts, simulated::search},
     *,
 };
 
@@ -491,31 +488,19 @@ impl<L: Scripted> World<L> {
     }
 }
 
-/// Runs `TOLLGATE_CASES` scripts, or 2 000: from the same seed in each run. With a mistake it ends
-/// once this is wrong.
+/// Runs the cases of a property. With a mistake it ends once this is wrong.
 fn simulate(mistake: &'static str, wrong: &str) -> Result<Counts, String> {
     let (rules, counts) = (rules(), Cell::new([0, 0]));
-    let cases = env::var("TOLLGATE_CASES").map(|it| it.parse().expect("a number"));
-    let config = Config {
-        cases: cases.unwrap_or(2_000),
-        failure_persistence: None,
-        max_shrink_iters: if mistake.is_empty() { 20_000 } else { 0 },
-        ..Config::default()
-    };
-    let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let ran = TestRunner::new_with_rng(config, seeded).run(&any_case(), |case| {
+    let shrunk = if mistake.is_empty() { 20_000 } else { 0 };
+    let ran = search(any_case(), 1.0, shrunk, |case| {
         let (name, run) = &rules[case.0[0] as usize % rules.len()];
         let ran = run(&case, mistake);
         let more = ran.as_ref().copied().unwrap_or_default();
         counts.set([0, 1].map(|it| counts.get()[it] + more[it]));
         let found = ran.err().filter(|it| it.contains(wrong));
-        let fail = |it| Err(TestCaseError::fail(format!("{name}, {it}")));
-        found.map_or(Ok(()), fail)
+        found.map_or(Ok(()), |it| Err(format!("{name}, {it}")))
     });
-    ran.map(|()| counts.get()).map_err(|why| match why {
-        TestError::Fail(why, case) => format!("{why}\n{case:?}"),
-        why => why.to_string(),
-    })
+    ran.map(|()| counts.get())
 }
 
 #[test]

@@ -3,13 +3,9 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    fs,
     io::{BufRead, BufReader, Write},
-    os::unix::net::UnixStream,
     path::PathBuf,
-    process::{self, Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::algorithm::{
@@ -18,7 +14,7 @@ use crate::algorithm::{
 };
 use crate::algorithm::{Gcra, Scripted};
 
-use super::*;
+use super::{super::simulated::TestServer, *};
 
 const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 
@@ -151,55 +147,20 @@ fn tuple(count: usize, of: Script) -> Script {
     tuple.expect("a member")
 }
 
-/// A server that loads scripts, on a socket of its own.
-struct Loads {
-    server: Child,
-    socket: PathBuf,
-}
-
-impl Loads {
-    fn start(name: &str) -> Self {
-        let socket = env::temp_dir().join(format!("tollgate-{}-{name}.sock", process::id()));
-        let program = env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
-        let mut server = Command::new(program);
-        server.args(["--port", "0", "--save", "", "--unixsocket"]);
-        let server = server.arg(&socket).stdout(process::Stdio::null());
-        let server = server.spawn().expect("a server");
-        Self { server, socket }
-    }
-
-    fn load(&self, script: &str) -> String {
-        let begin = Instant::now();
-        let mut stream = loop {
-            match UnixStream::connect(&self.socket) {
-                Ok(stream) => break stream,
-                Err(_) if begin.elapsed() < Duration::from_secs(20) => {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                Err(error) => panic!("no connection: {error}"),
-            }
-        };
-        let bytes = script.len();
-        let command = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${bytes}\r\n{script}\r\n");
-        stream.write_all(command.as_bytes()).expect("sent");
-        let mut line = String::new();
-        let read = BufReader::new(stream).read_line(&mut line);
-        read.expect("a reply");
-        line
-    }
-}
-
-impl Drop for Loads {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-        let _ = fs::remove_file(&self.socket);
-    }
+/// The server's reply to a script that it is to load.
+fn loaded(server: &TestServer, script: &str) -> String {
+    let (mut stream, bytes) = (server.connect(), script.len());
+    let command = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${bytes}\r\n{script}\r\n");
+    stream.write_all(command.as_bytes()).expect("sent");
+    let mut line = String::new();
+    let read = BufReader::new(stream).read_line(&mut line);
+    read.expect("a reply");
+    line
 }
 
 #[test]
 fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_loaded() {
-    let server = Loads::start("tuples");
+    let server = TestServer::start();
     for (most, script) in [
         (5, Settled::<SlidingLog>::script()),
         (5, Settled::<SlidingBuckets>::script()),
@@ -209,7 +170,7 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
     ] {
         let is_loaded = |count: &usize| {
             let tuple = [tuple(*count, script.clone())];
-            let loaded = server.load(&text(&tuple, hold(&tuple), Decisions::One));
+            let loaded = loaded(&server, &text(&tuple, hold(&tuple), Decisions::One));
             loaded.starts_with('$')
         };
         let loaded = (1..=8).take_while(is_loaded).last();
@@ -219,7 +180,7 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
 
 #[test]
 fn the_longest_scripts_for_several_decisions_can_be_loaded() {
-    let server = Loads::start("several");
+    let server = TestServer::start();
     let scripts = [
         TokenBucket::script(),
         FixedWindow::script(),
@@ -241,12 +202,12 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         };
         let limits = vec![script; most];
         for holds in [hold(&limits), true] {
-            let loaded = server.load(&text(&limits, holds, Decisions::Several));
+            let loaded = loaded(&server, &text(&limits, holds, Decisions::Several));
             let is_loaded = loaded.starts_with('$');
             assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
         }
         if can_be_leased(&limits[..1]) {
-            let loaded = server.load(&text(&limits[..1], true, Decisions::Leased));
+            let loaded = loaded(&server, &text(&limits[..1], true, Decisions::Leased));
             assert!(loaded.starts_with('$'), "{loaded} {limits:?}");
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod holds_over_redis;
 mod hung;
 mod known_outage;
 mod late_settlements;
+mod leases;
 mod misconfigured;
 mod places_across_slots;
 mod places_in_flight;

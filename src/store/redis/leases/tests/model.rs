@@ -1,0 +1,217 @@
+//! What the server does with what processes send: by the rules of this crate, and for real.
+
+use std::{collections::HashMap, iter::once};
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::{super::super::simulated::TestServer, *};
+
+/// What a step sends.
+pub(super) struct Sent {
+    pub(super) costs: Vec<u32>,
+    pub(super) steps: Option<Bytes>,
+    pub(super) leasing: Option<Leasing>,
+    pub(super) subject: Subject,
+    pub(super) plan: usize,
+    pub(super) replies: Option<Vec<Bytes>>,
+}
+
+/// A real server, and a store that runs the scripts that arrive there, by a clock of its own.
+pub(super) struct Server {
+    _process: TestServer,
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    clock: ManualClock,
+    pub(super) keys: u64,
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        let process = TestServer::start();
+        drop(process.connect());
+        let port = process.port;
+        let clock = ManualClock::at(at(BEGIN));
+        Self {
+            _process: process,
+            runtime: Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime"),
+            shared: store(port, &clock).shared,
+            clock,
+            keys: 0,
+        }
+    }
+
+    /// Runs the script of these steps, or of this one cost.
+    pub(super) fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
+        self.clock.set(at(now));
+        let (script, words) = match &sent.steps {
+            Some(steps) => (
+                subject.script.leased(),
+                vec![self.arguments(subject, 0), steps.clone()],
+            ),
+            None => (
+                &*subject.script,
+                vec![self.arguments(subject, sent.costs[0])],
+            ),
+        };
+        let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
+        let keys = subject.keys();
+        let replies = self.shared.replies(Some(script), (&keys, &words), deadline);
+        self.runtime.block_on(replies).expect("replies")
+    }
+
+    fn arguments(&self, subject: &Subject, cost: u32) -> Bytes {
+        let decide = (Op::Decide, Units::Cost(cost));
+        self.shared.arguments(&*subject.queries, decide)
+    }
+}
+
+/// What the server does, by the rules of this crate.
+pub(super) struct Model<L: Additive> {
+    pub(super) rules: [L; 2],
+    pub(super) held_for: Duration,
+    /// What is stored, and when.
+    pub(super) stored: Option<(<Settled<L> as KeyLimit>::State, u64)>,
+    /// What is held, by its generation.
+    pub(super) held: HashMap<u64, <Settled<L> as Limit>::Snapshot>,
+}
+
+impl<L> Model<L>
+where
+    L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
+{
+    /// What the script of these steps, or of this one cost, replies.
+    pub(super) fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
+        let rule = &self.rules[sent.plan];
+        let limit = Settled::new(rule.clone()).held_at_most(self.held_for);
+        let one = || {
+            [&[0][..], &sent.costs[0].to_le_bytes(), &[0; 21]]
+                .concat()
+                .into()
+        };
+        let steps = sent.steps.clone().unwrap_or_else(one);
+        let (mut replies, mut all_fit) = (Vec::new(), true);
+        for step in steps.chunks_exact(26) {
+            let number = |from: usize, bytes: usize| {
+                let mut number = [0; 8];
+                number[..bytes].copy_from_slice(&step[from..from + bytes]);
+                u64::from_le_bytes(number)
+            };
+            let [mut cost, generation, units] =
+                [(1, 4), (5, 7), (12, 7)].map(|(at, len)| number(at, len));
+            let stored = self.stored.as_ref().map(|it| it.0.clone());
+            let mut state = stored.unwrap_or_else(|| limit.fresh(at(now)));
+            let fits = match step[0] {
+                3 => {
+                    let (held, spent) = (units as u32, cost as u32);
+                    if let Some(admission) = self.held.get(&generation) {
+                        limit.end(
+                            &mut state,
+                            admission,
+                            Ending::Settled { held, spent },
+                            at(now),
+                        );
+                    }
+                    true
+                }
+                5 => {
+                    let unit = rule.amount(1);
+                    let held = self.numbers(&limit, &state, now)[..]
+                        .rchunks(3)
+                        .take(2)
+                        .map(|it| it[2])
+                        .sum::<u64>()
+                        .div_ceil(unit);
+                    cost = if all_fit {
+                        cost.min(units.saturating_sub(held))
+                    } else {
+                        0
+                    };
+                    while cost > 0 && !limit.judge(&state, 2 * cost as u32, at(now)) {
+                        cost /= 2;
+                    }
+                    if cost == 0 {
+                        break;
+                    }
+                    replies.push(
+                        [&(cost as u32).to_le_bytes()[..], &unit.to_le_bytes()[..7]]
+                            .concat()
+                            .into(),
+                    );
+                    let (fits, admission) = limit.step(&mut state, cost as u32, at(now));
+                    limit.admission(&admission, &mut |generation| {
+                        self.held.insert(generation, admission);
+                    });
+                    fits
+                }
+                _ => limit.unheld().step(&mut state, cost as u32, at(now)).0,
+            };
+            if fits {
+                self.stored = Some((state, now));
+            }
+            all_fit &= fits;
+            replies.push(self.reply(&limit, fits, now));
+        }
+        replies
+    }
+
+    fn numbers(
+        &self,
+        limit: &Settled<L>,
+        state: &<Settled<L> as KeyLimit>::State,
+        at_micros: u64,
+    ) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        limit.numbers(state, at(at_micros), &mut |it| numbers.push(it));
+        numbers
+    }
+
+    fn reply(&self, limit: &Settled<L>, fits: bool, now: u64) -> Bytes {
+        let bytes = |first: u8, numbers: &[u64]| {
+            let numbers = numbers.iter().map(|it| it.to_le_bytes());
+            once(first)
+                .chain(numbers.flat_map(|it| it.into_iter().take(7)))
+                .collect::<Vec<_>>()
+        };
+        let mut value = Vec::new();
+        if let Some((state, last)) = &self.stored {
+            let mut numbers = self.numbers(limit, state, *last);
+            if numbers.rchunks(3).take(2).all(|it| it[2] == 0) {
+                numbers.truncate(numbers.len() - 6);
+            }
+            value = bytes(1, &[&[*last, 0, 0], &numbers[..]].concat());
+        }
+        match fits {
+            true => value.into(),
+            false => [bytes(0, &[0, now, value.len() as u64]), value]
+                .concat()
+                .into(),
+        }
+    }
+}
+
+/// Of each reply all but when its key expires, and generations without units.
+pub(super) fn without_expiry(replies: &[Bytes]) -> Vec<Vec<u8>> {
+    let replies = replies.iter().map(|reply| {
+        let mut reply = reply.to_vec();
+        let value = match reply.first() {
+            Some(0) => 22,
+            _ => 0,
+        };
+        if reply.len() > value + 22 {
+            reply[value + 15..value + 22].fill(0);
+        }
+        // A generation that holds nothing is none.
+        let tail = reply.len().saturating_sub(42).max(value + 36);
+        let tail = reply.get_mut(tail..).unwrap_or_default();
+        for generation in tail.chunks_exact_mut(21) {
+            if generation[14..] == [0; 7] {
+                generation.fill(0);
+            }
+        }
+        reply
+    });
+    replies.collect()
+}
