@@ -38,6 +38,7 @@ pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
 /// How an entry gets its key. A caller's own `Clone` may not run under the locks of the others:
 /// such a key was copied before, and is moved.
 pub(super) enum OwnKey<'a, K> {
+    #[cfg(feature = "rules")]
     Copied(&'a K),
     Moved(&'a mut Option<K>),
 }
@@ -45,6 +46,7 @@ pub(super) enum OwnKey<'a, K> {
 impl<K: Key> OwnKey<'_, K> {
     fn known(&self) -> Option<&K> {
         match self {
+            #[cfg(feature = "rules")]
             Self::Copied(key) => Some(key),
             Self::Moved(key) => key.as_ref(),
         }
@@ -52,6 +54,7 @@ impl<K: Key> OwnKey<'_, K> {
 
     fn own(&mut self) -> K {
         match self {
+            #[cfg(feature = "rules")]
             Self::Copied(key) => key.clone(),
             Self::Moved(key) => key.take().expect("it is asked for once"),
         }
