@@ -88,132 +88,100 @@ pub struct WithObserver<Observer, Others = ()> {
 }
 
 /// What the setters of a layer have set. Each type answers for its own setter, and `others` for the
-/// rest.
+/// rest. Where there are no others, it is the default.
 pub(crate) trait Options<Req, Res, K> {
     type Others: Options<Req, Res, K>;
 
     /// Whether the layer settles. If not, the request carries its [`Hold`](crate::Hold).
     const SETTLES: bool = <Self::Others as Options<Req, Res, K>>::SETTLES;
 
-    fn others(&self) -> &Self::Others;
+    fn others(&self) -> Option<&Self::Others>;
 
     /// What a request is charged.
     #[inline]
     fn cost(&self, request: &Req) -> u32 {
-        self.others().cost(request)
+        self.others().map_or(1, |others| others.cost(request))
     }
 
     /// Whether a request passes without being counted.
     #[inline]
     fn is_exempt(&self, request: &Req) -> bool {
-        self.others().is_exempt(request)
+        self.others()
+            .is_some_and(|others| others.is_exempt(request))
     }
 
     /// Whether the limit is enforced; `key` is `None` if the extractor rejects the request.
     #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&K>) -> bool {
-        self.others().is_enforced(request, key)
+        self.others()
+            .is_none_or(|others| others.is_enforced(request, key))
     }
 
     #[inline]
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
-        self.others().mirror_charge(request, key, cost);
+        if let Some(others) = self.others() {
+            others.mirror_charge(request, key, cost);
+        }
     }
 
     #[inline]
     fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
-        self.others().decide_instead(error, request, key, cost)
+        match self.others() {
+            Some(others) => others.decide_instead(error, request, key, cost),
+            None => Err(OnStoreError::Refuse),
+        }
     }
 
     /// How many units a response with this head has spent, if the head tells.
     #[inline]
     fn spent(&self, response: &Res) -> Option<u32> {
-        self.others().spent(response)
+        self.others()?.spent(response)
     }
 
     /// Lets the end of the body say what was spent, if that is set.
     #[inline]
     fn settle_at_end(&self, end: &mut BodyEnd) {
-        self.others().settle_at_end(end);
+        if let Some(others) = self.others() {
+            others.settle_at_end(end);
+        }
     }
 
     #[inline]
     fn is_silent(&self) -> bool {
-        self.others().is_silent()
+        self.others().is_none_or(Options::is_silent)
     }
 
     #[inline]
     fn times_store(&self) -> bool {
-        self.others().times_store()
+        self.others().is_some_and(Options::times_store)
     }
 
     #[inline]
     fn observe(&self, event: &Event<'_, K>) {
-        self.others().observe(event);
+        if let Some(others) = self.others() {
+            others.observe(event);
+        }
     }
 }
 
-/// The defaults.
+/// The end of the chain: nothing was set.
 impl<Req, Res, K> Options<Req, Res, K> for () {
     type Others = ();
 
     const SETTLES: bool = false;
 
-    fn others(&self) -> &Self {
-        self
-    }
-
     #[inline]
-    fn cost(&self, _: &Req) -> u32 {
-        1
-    }
-
-    #[inline]
-    fn is_exempt(&self, _: &Req) -> bool {
-        false
-    }
-
-    #[inline]
-    fn is_enforced(&self, _: &Req, _: Option<&K>) -> bool {
-        true
-    }
-
-    #[inline]
-    fn mirror_charge(&self, _: &Req, _: &K, _: u32) {}
-
-    #[inline]
-    fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
-        Err(OnStoreError::Refuse)
-    }
-
-    #[inline]
-    fn spent(&self, _: &Res) -> Option<u32> {
+    fn others(&self) -> Option<&()> {
         None
     }
-
-    #[inline]
-    fn settle_at_end(&self, _: &mut BodyEnd) {}
-
-    #[inline]
-    fn is_silent(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn times_store(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    fn observe(&self, _: &Event<'_, K>) {}
 }
 
 impl<Req, Res, K, C: Cost<Req>, O: Options<Req, Res, K>> Options<Req, Res, K> for WithCost<C, O> {
     type Others = O;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -228,8 +196,8 @@ impl<Req, Res, K, X: Fn(&Req) -> bool, O: Options<Req, Res, K>> Options<Req, Res
     type Others = O;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -244,8 +212,8 @@ impl<Req, Res, K, N: Enforce<Req, K>, O: Options<Req, Res, K>> Options<Req, Res,
     type Others = O;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -260,8 +228,8 @@ impl<Req, Res, K, E: Fallback<Req, K>, O: Options<Req, Res, K>> Options<Req, Res
     type Others = O;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -284,8 +252,8 @@ impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res,
     const SETTLES: bool = true;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -303,8 +271,8 @@ impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSettleme
     const SETTLES: bool = true;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
@@ -324,8 +292,8 @@ impl<Req, Res, K, W: Observe<K>, O: Options<Req, Res, K>> Options<Req, Res, K>
     type Others = O;
 
     #[inline]
-    fn others(&self) -> &O {
-        &self.others
+    fn others(&self) -> Option<&O> {
+        Some(&self.others)
     }
 
     #[inline]
