@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     RateLimitLayer, ResponseFuture,
-    layer_for::{LayerFor, Next, Queued, Snapshot, VerdictOf},
+    layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     options::Options,
     waiting::Wait,
     warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
@@ -94,8 +94,8 @@ where
                     return ResponseFuture::plain(inner.call(request));
                 }
                 let snapshot = Ok(verdict.snapshot);
-                let admitted =
-                    self.admitted::<_, Svc::Response, _>(query, snapshot, Some(&request));
+                let told = Some(&request);
+                let admitted = LayerFor::<Svc, Req>::admit(&**self, query, snapshot, told);
                 ResponseFuture::admitted(self, inner, request, admitted)
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
@@ -156,7 +156,8 @@ where
         }
         if delay.is_zero() || !query.is_enforced {
             let told = Some(request);
-            return Next::Admitted(self.admitted::<_, Svc::Response, _>(query, snapshot, told));
+            let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot, told);
+            return Next::Admitted(admitted);
         }
         let Ok(permit) = Arc::clone(&self.max_waiting).try_acquire_owned() else {
             // The maximum of requests is waiting.
@@ -167,15 +168,54 @@ where
         Next::Queued((query, snapshot), delay, permit)
     }
 
-    fn tell_queued(&self, request: &Req, (query, snapshot): &Queued<Svc, Req, Self>) {
-        self.tell_admitted::<_, Svc::Response, _>(request, query, snapshot);
+    #[inline]
+    fn admit(
+        &self,
+        query: Self::Query,
+        snapshot: Snapshot<Self::Stored>,
+        told: Option<&Req>,
+    ) -> Self::Admitted {
+        let hold = match &snapshot {
+            Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
+                let limit = self.limiter.algorithm().limit(&query.choice).clone();
+                let (store, key) = (self.limiter.store().clone(), query.key.clone());
+                let held = (admission.clone(), query.cost);
+                Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
+            }
+            _ => None,
+        };
+        if let Some(request) = told {
+            // If it panics, what is held ends.
+            LayerFor::<Svc, Req>::tell_admitted(self, request, &query, &snapshot);
+        }
+        Admitted {
+            choice: query.choice,
+            is_enforced: query.is_enforced,
+            snapshot,
+            hold,
+        }
     }
 
-    fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted {
-        self.admitted::<Req, Svc::Response, _>(query, snapshot, None)
+    #[inline]
+    fn tell_admitted(&self, request: &Req, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
+        if snapshot.is_ok() {
+            self.options.mirror_charge(request, &query.key, query.cost);
+        }
+        if self.options.is_silent() {
+            return;
+        }
+        let limit = self.limiter.algorithm().limit(&query.choice);
+        let outcome = match snapshot {
+            Ok(_) => Outcome::Admitted,
+            Err(_) => Outcome::Degraded,
+        };
+        self.options.observe(&Event {
+            decided: Some(&(limit, snapshot.as_ref().map_err(|decision| &**decision))),
+            passes: true,
+            ..query.event(outcome)
+        });
     }
 
-    /// If the algorithm can. A turn from the limiter in the store's place is lost.
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
         if let Ok(admission) = snapshot {
             let limit = self.limiter.algorithm().limit(&query.choice);
@@ -267,70 +307,6 @@ fn proceed<Svc: Service<Req> + Clone, Req, Layer: LayerFor<Svc, Req>>(
 }
 
 impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
-    /// Admits a request, which holds its cost if the limit is settled, or its place in flight;
-    /// [tells](Self::tell_admitted) so of this request.
-    #[inline]
-    fn admitted<Req, Res, K: Key>(
-        &self,
-        query: StoreQuery<A::Choice, K>,
-        snapshot: Snapshot<<A::Limit as Limit>::Snapshot>,
-        told: Option<&Req>,
-    ) -> Admitted<A::Choice, <A::Limit as Limit>::Snapshot>
-    where
-        A: Choose<Req>,
-        S: Store<A::Limit, K>,
-        O: Options<Req, Res, K>,
-    {
-        let hold = match &snapshot {
-            Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
-                let limit = self.limiter.algorithm().limit(&query.choice).clone();
-                let (store, key) = (self.limiter.store().clone(), query.key.clone());
-                let held = (admission.clone(), query.cost);
-                Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
-            }
-            _ => None,
-        };
-        if let Some(request) = told {
-            // If it panics, what is held ends.
-            self.tell_admitted(request, &query, &snapshot);
-        }
-        Admitted {
-            choice: query.choice,
-            is_enforced: query.is_enforced,
-            snapshot,
-            hold,
-        }
-    }
-
-    /// Charges an admitted request to the fallback too, and calls the observer.
-    #[inline]
-    fn tell_admitted<Req, Res, K>(
-        &self,
-        request: &Req,
-        query: &StoreQuery<A::Choice, K>,
-        snapshot: &Snapshot<<A::Limit as Limit>::Snapshot>,
-    ) where
-        A: Choose<Req>,
-        O: Options<Req, Res, K>,
-    {
-        if snapshot.is_ok() {
-            self.options.mirror_charge(request, &query.key, query.cost);
-        }
-        if self.options.is_silent() {
-            return;
-        }
-        let limit = self.limiter.algorithm().limit(&query.choice);
-        let outcome = match snapshot {
-            Ok(_) => Outcome::Admitted,
-            Err(_) => Outcome::Degraded,
-        };
-        self.options.observe(&Event {
-            decided: Some(&(limit, snapshot.as_ref().map_err(|decision| &**decision))),
-            passes: true,
-            ..query.event(outcome)
-        });
-    }
-
     /// Calls the observer; answers a request in the inner service's place, or lets it pass where
     /// the limit is not enforced.
     fn turn_away<Req, Res, Err, K>(

@@ -37,12 +37,18 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req>;
 
-    /// Calls the observer for a request that waits for its turn.
-    fn tell_queued(&self, request: &Req, queued: &Queued<Svc, Req, Self>);
+    /// Admits a request. It holds its cost if the limit is settled, or its place in flight. If a
+    /// request is given, [tells](Self::tell_admitted) of it: one that had to wait for its turn was
+    /// told of before.
+    fn admit(
+        &self,
+        query: Self::Query,
+        snapshot: Snapshot<Self::Stored>,
+        told: Option<&Req>,
+    ) -> Self::Admitted;
 
-    /// Admits a request whose turn has come. It holds its cost if the limit is settled or counts
-    /// requests in flight.
-    fn admit(&self, query: Self::Query, snapshot: Snapshot<Self::Stored>) -> Self::Admitted;
+    /// Charges an admitted request to the fallback too, and calls the observer.
+    fn tell_admitted(&self, request: &Req, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
 
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);

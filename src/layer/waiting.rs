@@ -114,13 +114,13 @@ where
         if let (
             Some(request),
             Wait::Turn {
-                queued: Some(queued),
+                queued: Some((query, snapshot)),
                 ..
             },
         ) = (&waiting.request, &waiting.wait)
         {
             // If it panics, the turn is given back.
-            layer.tell_queued(request, queued);
+            layer.tell_admitted(request, query, snapshot);
         }
         Box::pin(waiting)
     }
@@ -148,7 +148,7 @@ where
             WaitProjection::Turn { queued, sleep, .. } => {
                 ready!(sleep.poll(cx));
                 let (query, snapshot) = queued.take().expect(ONCE);
-                Next::Admitted(this.layer.admit(query, snapshot))
+                Next::Admitted(this.layer.admit(query, snapshot, None))
             }
         })
     }
