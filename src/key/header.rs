@@ -107,7 +107,7 @@ impl<B> KeyExtractor<Request<B>> for Header {
     fn extract(&self, request: &Request<B>) -> Result<Option<HeaderKey>, MissingKey> {
         let mut lines = request.headers().get_all(&self.name).iter();
         match (lines.next(), lines.next(), self.on_missing) {
-            (Some(value), None, _) => Ok(Some(HeaderKey::of(value.as_bytes()))),
+            (Some(value), None, _) => Ok(Some(HeaderKey::from(value))),
             (Some(_), Some(_), _) => Err(MissingKey::of_header(&self.name, REPEATED)),
             (None, _, OnMissing::Reject) => Err(MissingKey::of_header(
                 &self.name,
@@ -154,7 +154,18 @@ impl HeaderKey {
         bytes: [0; Self::MAX_INLINE],
     };
 
-    fn of(value: &[u8]) -> Self {
+    fn value_or_digest(&self) -> &[u8] {
+        match self.length_or_tag {
+            Self::DIGEST => &self.bytes[..<Sha256 as Digest>::output_size()],
+            Self::NO_VALUE => &[],
+            length => &self.bytes[..usize::from(length)],
+        }
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for HeaderKey {
+    fn from(value: &T) -> Self {
+        let value = value.as_ref();
         let mut bytes = [0; Self::MAX_INLINE];
         let length_or_tag = match bytes.get_mut(..value.len()) {
             Some(place) => {
@@ -171,26 +182,6 @@ impl HeaderKey {
             length_or_tag,
             bytes,
         }
-    }
-
-    fn value_or_digest(&self) -> &[u8] {
-        match self.length_or_tag {
-            Self::DIGEST => &self.bytes[..<Sha256 as Digest>::output_size()],
-            Self::NO_VALUE => &[],
-            length => &self.bytes[..usize::from(length)],
-        }
-    }
-}
-
-impl From<&str> for HeaderKey {
-    fn from(value: &str) -> Self {
-        Self::of(value.as_bytes())
-    }
-}
-
-impl From<&[u8]> for HeaderKey {
-    fn from(value: &[u8]) -> Self {
-        Self::of(value)
     }
 }
 
@@ -299,10 +290,10 @@ mod tests {
     fn no_short_value_equals_a_digest_or_the_shared_bucket() {
         let long = [b'x'; 63];
         let digest = Sha256::digest(long);
-        assert_ne!(HeaderKey::of(&long), HeaderKey::of(&digest));
-        assert_ne!(HeaderKey::of(b""), HeaderKey::SHARED);
-        assert_ne!(HeaderKey::of(b""), HeaderKey::of(b"\0"));
-        assert_ne!(HeaderKey::of(&[0; 62]), HeaderKey::SHARED);
+        assert_ne!(HeaderKey::from(&long), HeaderKey::from(&digest));
+        assert_ne!(HeaderKey::from(b""), HeaderKey::SHARED);
+        assert_ne!(HeaderKey::from(b""), HeaderKey::from(b"\0"));
+        assert_ne!(HeaderKey::from(&[0; 62]), HeaderKey::SHARED);
     }
 
     #[test]
@@ -319,12 +310,12 @@ mod tests {
         let long = [b'x'; 63];
         let digest = Sha256::digest(long);
         let keys = [
-            HeaderKey::of(b""),
-            HeaderKey::of(b"a"),
-            HeaderKey::of(b"b"),
-            HeaderKey::of(b"a\0"),
-            HeaderKey::of(&long),
-            HeaderKey::of(&digest),
+            HeaderKey::from(b""),
+            HeaderKey::from(b"a"),
+            HeaderKey::from(b"b"),
+            HeaderKey::from(b"a\0"),
+            HeaderKey::from(&long),
+            HeaderKey::from(&digest),
             HeaderKey::SHARED,
         ];
         let hashes: HashSet<_> = keys.iter().map(|key| hasher.hash_one(key)).collect();
@@ -370,8 +361,8 @@ mod tests {
             &[b'k'; 200],
         ] {
             for printed in [
-                HeaderKey::of(value).to_string(),
-                format!("{:?}", HeaderKey::of(value)),
+                HeaderKey::from(value).to_string(),
+                format!("{:?}", HeaderKey::from(value)),
             ] {
                 assert!(!printed.contains(char::is_control), "{printed:?}");
                 let whole = value.escape_ascii().to_string();
@@ -380,13 +371,13 @@ mod tests {
             }
         }
         assert_eq!(
-            HeaderKey::of(b"\x1b[31mabc").to_string(),
+            HeaderKey::from(b"\x1b[31mabc").to_string(),
             r"\x1b[… (8 bytes)"
         );
-        assert_eq!(HeaderKey::of(b"k").to_string(), "… (1 bytes)");
+        assert_eq!(HeaderKey::from(b"k").to_string(), "… (1 bytes)");
         assert_eq!(HeaderKey::SHARED.to_string(), "no value");
         assert_eq!(
-            format!("{:?}", HeaderKey::of(b"k")),
+            format!("{:?}", HeaderKey::from(b"k")),
             "HeaderKey(… (1 bytes))"
         );
     }

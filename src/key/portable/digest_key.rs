@@ -1,10 +1,7 @@
 //! The key of the digests of secrets and long parts.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::{
-    Hmac, Mac,
-    digest::{KeyInit, generic_array::GenericArray},
-};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 /// Makes the digests in portable keys: the first 128 bits of HMAC-SHA-256.
@@ -22,10 +19,7 @@ impl DigestKey {
     ///
     /// It should be random and kept like a password: whoever has it can guess short secrets.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros. Padded here, its length is always valid.
-        let mut block = GenericArray::default();
-        block[..key.len()].copy_from_slice(key);
-        Self(KeyInit::new(&block))
+        Self(Mac::new_from_slice(key).expect("a key of any length is valid"))
     }
 
     /// The digest of these bytes, as base64url. Two kinds of part give different digests of the
