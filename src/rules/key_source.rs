@@ -12,7 +12,6 @@ use crate::key::{
 use super::key::KeyValue;
 
 /// Where a rule finds its key.
-#[derive(Debug, Clone)]
 pub(crate) enum KeySource {
     Everyone,
     Address(PeerIp),
@@ -24,7 +23,7 @@ pub(crate) enum KeySource {
 }
 
 /// What to do with a request that has no such header or extension.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnMissing {
     #[default]
@@ -61,17 +60,8 @@ impl KeySource {
         }
     }
 
-    /// Whether each request has the key, or is rejected.
-    pub(super) fn finds_one_or_rejects(&self) -> bool {
-        self.all(|on_missing| on_missing != OnMissing::Next)
-    }
-
-    /// Whether each request has the key, by what a rule in shadow goes by.
-    pub(super) fn always_finds_one(&self) -> bool {
-        self.all(|on_missing| on_missing == OnMissing::Shared)
-    }
-
-    fn all(&self, is_so: fn(OnMissing) -> bool) -> bool {
+    /// Whether it is so, whatever part of the key a request lacks.
+    pub(super) fn all(&self, is_so: &impl Fn(OnMissing) -> bool) -> bool {
         match self {
             Self::Header(_, on_missing) | Self::Extension(_, on_missing) => is_so(*on_missing),
             Self::Several(sources) => sources.iter().all(|source| source.all(is_so)),
@@ -102,14 +92,7 @@ impl NamedExtension {
     }
 }
 
-impl fmt::Debug for NamedExtension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.of)
-    }
-}
-
 /// The value that selects a request's plan.
-#[derive(Debug, Clone)]
 pub(crate) enum PlanSource {
     Header(HeaderName),
     Extension(NamedExtension),

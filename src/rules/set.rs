@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     key::{Charge, RuleKey},
-    key_source::{KeySource, PlanSource},
+    key_source::{KeySource, OnMissing, PlanSource},
     limit::LimitTable,
     matched::MatchedRoutes,
     routes::{Methods, Routes},
@@ -29,7 +29,6 @@ pub(crate) struct RuleSet {
     pub(super) refuses_unmatched: bool,
 }
 
-#[derive(Debug)]
 pub(super) struct Rule {
     pub(super) key: KeySource,
     /// Its limits, by their numbers.
@@ -39,7 +38,6 @@ pub(super) struct Rule {
 }
 
 /// The limits of requests with one of these values.
-#[derive(Debug)]
 pub(super) struct Plans {
     pub(super) by: PlanSource,
     pub(super) limits: HashMap<Box<str>, Range<u32>>,
@@ -108,10 +106,11 @@ impl RuleSet {
 impl Rule {
     /// Whether no later rule is asked about a request of one of its routes.
     pub(super) fn always_applies(&self) -> bool {
-        match self.in_shadow {
-            true => self.key.always_finds_one(),
-            false => self.key.finds_one_or_rejects(),
-        }
+        self.key.all(&|on_missing| match on_missing {
+            OnMissing::Reject => !self.in_shadow,
+            OnMissing::Next => false,
+            OnMissing::Shared => true,
+        })
     }
 
     /// The limits that a request is charged to.
