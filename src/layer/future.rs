@@ -114,7 +114,7 @@ where
                 Self::admitted(layer, service, request, admitted)
             }
             Next::Queued(queued, delay, permit) => {
-                let wait = Wait::turn(queued, delay, permit);
+                let wait = Waiting::turn(queued, delay, permit);
                 Self::waiting(layer, service, request, wait)
             }
             Next::Answered(answer) => {

@@ -75,30 +75,24 @@ pin_project! {
     }
 }
 
-impl<Svc, Req, Layer> Wait<Svc, Req, Layer>
-where
-    Svc: Service<Req> + Clone,
-    Layer: LayerFor<Svc, Req>,
-{
-    /// For its turn in the queue, although it is admitted.
-    pub(super) fn turn(
-        queued: Queued<Svc, Req, Layer>,
-        delay: Duration,
-        permit: WaitPermit,
-    ) -> Self {
-        Self::Turn {
-            queued: Some(queued),
-            sleep: sleep(delay),
-            permit,
-        }
-    }
-}
-
 impl<Svc, Req, Layer> Waiting<Svc, Req, Layer>
 where
     Svc: Service<Req> + Clone,
     Layer: LayerFor<Svc, Req>,
 {
+    /// What to wait for until its turn in the queue, although the request is admitted.
+    pub(super) fn turn(
+        queued: Queued<Svc, Req, Layer>,
+        delay: Duration,
+        permit: WaitPermit,
+    ) -> Wait<Svc, Req, Layer> {
+        Wait::Turn {
+            queued: Some(queued),
+            sleep: sleep(delay),
+            permit,
+        }
+    }
+
     pub(super) fn boxed(
         layer: &Arc<Layer>,
         service: Svc,
