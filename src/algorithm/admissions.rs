@@ -179,9 +179,6 @@ pub(super) struct Entry {
     pub(super) total: u64,
 }
 
-#[cfg(test)]
-pub(super) const BYTES_PER_ENTRY: usize = size_of::<Entry>();
-
 /// The entries that still count.
 pub(super) struct Counted {
     /// How many of the earlier ones do not.

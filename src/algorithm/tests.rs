@@ -19,7 +19,7 @@ fn memory_per_key_is_what_the_table_says() {
     assert_eq!(bytes::<FixedWindow>(), 16);
     assert_eq!(bytes::<InFlight>(), 32);
     assert_eq!([bytes::<SlidingLog>(), bytes::<SlidingBuckets>()], [56; 2]);
-    assert_eq!(admissions::BYTES_PER_ENTRY, 16);
+    assert_eq!(size_of::<admissions::Entry>(), 16);
     assert_eq!(bytes::<SlidingWindow>(), 24);
     assert_eq!(bytes::<MinInterval>(), 8);
     assert_eq!(bytes::<(TokenBucket, FixedWindow)>(), 40);
