@@ -1,17 +1,29 @@
-//! Processes that lease one key, of which one stops for three lease times and one is killed.
+//! Processes that lease one key, while processes stop and die, and while the server forgets, fails
+//! over or hands the slot to another.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use fred::prelude::Config;
 use tokio::time::sleep;
-use tollgate::{Quota, RateLimiter, algorithm::FixedWindow};
-use tollgate_redis_tests::{Server, Worker, connect, patient};
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::FixedWindow,
+    store::{RedisConnection, RedisStore},
+};
+use tollgate_redis_tests::{Cluster, Sentinels, Server, Worker, connect, patient, slot_of, until};
 
 const LEASE_TIME: Duration = Duration::from_millis(100);
+/// No lease outlives this on the server.
+const HELD_FOR_AT_MOST: Duration = Duration::from_secs(10);
 const LIMIT: u64 = 10_000;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_stop_or_die_with_a_lease_let_no_more_through_than_the_limit() {
+fn limiter(store: &RedisStore) -> RateLimiter<FixedWindow, RedisStore> {
+    let rule = FixedWindow::new(Quota::per_day(LIMIT)).from_first_request();
+    RateLimiter::new(rule, store.clone())
+}
+
+/// Four processes, of which one stops for so long, and one is killed.
+async fn processes_stay_within_the_limit(stopped_for: Duration) {
     let server = Server::start().await;
     let start = |_| Worker::start("slow::leases::one_that_leases", &server.url());
     let mut workers: Vec<_> = (0..4).map(start).collect();
@@ -34,7 +46,7 @@ async fn processes_that_stop_or_die_with_a_lease_let_no_more_through_than_the_li
     for worker in &mut workers[2..] {
         ask(worker, 500);
     }
-    sleep(3 * LEASE_TIME).await;
+    sleep(stopped_for).await;
     workers[0].go_on();
     workers.remove(1);
     // All that is left: the process that stopped, and those that did not.
@@ -50,14 +62,23 @@ async fn processes_that_stop_or_die_with_a_lease_let_no_more_through_than_the_li
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_that_stop_or_die_with_a_lease_let_no_more_through_than_the_limit() {
+    processes_stay_within_the_limit(3 * LEASE_TIME).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_stops_for_longer_than_its_hold_lives_spends_nothing_of_it() {
+    processes_stay_within_the_limit(HELD_FOR_AT_MOST + 10 * LEASE_TIME).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_leases() {
     let Some(url) = Worker::role() else {
         return;
     };
     let client = connect(Config::from_url(&url).unwrap()).await;
     let store = patient(client).build().leased(LEASE_TIME);
-    let rule = FixedWindow::new(Quota::per_day(LIMIT)).from_first_request();
-    let limiter = RateLimiter::new(rule, store.clone());
+    let limiter = limiter(&store);
     for order in Worker::orders() {
         let (mut admitted, before) = (0_u64, store.usage().leased);
         for _ in 0..order.parse::<u64>().unwrap() {
@@ -67,4 +88,128 @@ async fn one_that_leases() {
         Worker::say(store.usage().leased - before);
         Worker::done();
     }
+}
+
+/// Stores with connections of their own, in one process.
+struct Fleet(Vec<RedisStore>);
+
+impl Fleet {
+    fn new<C: Into<RedisConnection>>(connections: [C; 3], lease_time: Option<Duration>) -> Self {
+        let stores = connections.map(|connection| {
+            let store = RedisStore::builder(connection);
+            let store = store.deadline(Duration::from_secs(1)).build();
+            lease_time.map_or(store.clone(), |time| store.leased(time))
+        });
+        Self(stores.to_vec())
+    }
+
+    /// How many of so many decisions of each store were admitted; one without an answer is not.
+    async fn ask(&self, count: u64) -> u64 {
+        let mut admitted = 0;
+        for store in &self.0 {
+            let limiter = limiter(store);
+            for _ in 0..count {
+                let decided = limiter.check("bob").await;
+                admitted += u64::from(decided.is_ok_and(|it| it.is_admitted()));
+            }
+        }
+        admitted
+    }
+
+    /// Asks until a store admits something.
+    async fn is_decided(&self) -> u64 {
+        until("a decision", async || match self.ask(1).await {
+            0 => None,
+            admitted => Some(admitted),
+        })
+        .await
+    }
+
+    /// How many are still admitted until none are, also after what lies idle was given back.
+    async fn use_up(&self) -> u64 {
+        let mut all = 0;
+        loop {
+            let admitted = self.ask(500).await;
+            if admitted == 0 {
+                return all;
+            }
+            all += admitted;
+            sleep(3 * LEASE_TIME).await;
+        }
+    }
+
+    fn leased(&self) -> u64 {
+        self.0.iter().map(|store| store.usage().leased).sum()
+    }
+}
+
+/// Without leases, and with them.
+const BOTH: [Option<Duration>; 2] = [None, Some(LEASE_TIME)];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_server_forgot_all_what_was_leased_comes_on_top_and_no_more() {
+    let mut excess = HashMap::new();
+    for lease_time in BOTH {
+        let server = Server::start().await;
+        let clients = [(); 3].map(|()| server.client());
+        let [a, b, c] = clients;
+        let fleet = Fleet::new([a.await, b.await, c.await], lease_time);
+        let before = fleet.ask(1_000).await;
+        assert_eq!(before, 3_000);
+        let _: String = server.command("FLUSHALL", &[]).await;
+        let after = fleet.use_up().await;
+        println!("{before} were admitted before, {after} after: {lease_time:?}");
+        assert!(after >= LIMIT, "{after}");
+        assert_eq!(fleet.leased() > 1_000, lease_time.is_some());
+        excess.insert(lease_time, after - LIMIT);
+    }
+    assert_eq!(excess[&None], 0);
+    assert!(excess[&Some(LEASE_TIME)] <= LIMIT / 4, "{excess:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_count_on_the_server_that_a_failover_makes_the_primary() {
+    let sentinels = Sentinels::start().await;
+    let clients = [(); 3].map(|()| sentinels.client());
+    let [a, b, c] = clients;
+    let fleet = Fleet::new([a.await, b.await, c.await], Some(LEASE_TIME));
+    let mut admitted = fleet.ask(1_000).await;
+    let primary = sentinels.primary().await;
+    let replicas: u64 = primary.command("WAIT", &["1", "1000"]).await;
+    assert_eq!(replicas, 1);
+    sentinels.kill_primary().await;
+    admitted += fleet.ask(1).await;
+    sentinels.wait_for_failover().await;
+    admitted += fleet.is_decided().await;
+    admitted += fleet.use_up().await;
+    println!(
+        "{admitted} were admitted, {} of them leased",
+        fleet.leased()
+    );
+    assert!(fleet.leased() > 1_000);
+    assert!(admitted <= LIMIT, "{admitted}");
+    assert!(admitted >= LIMIT * 3 / 4, "{admitted}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_count_on_the_node_to_which_a_slot_moves() {
+    let cluster = Cluster::start().await;
+    let clients = [(); 3].map(|()| super::cluster::client(&cluster));
+    let fleet = Fleet::new(clients, Some(LEASE_TIME));
+    let mut admitted = fleet.is_decided().await + fleet.ask(500).await;
+    let slot = slot_of(&cluster.keys("").await[0]);
+    let from = cluster.owner_of(slot).await;
+    let to = (from + 1) % 3;
+    cluster.begin_migration(slot, from, to).await;
+    admitted += fleet.ask(500).await;
+    cluster.move_keys(slot, from, to).await;
+    admitted += fleet.ask(500).await;
+    cluster.end_migration(slot, from, to).await;
+    admitted += fleet.use_up().await;
+    println!(
+        "{admitted} were admitted, {} of them leased",
+        fleet.leased()
+    );
+    assert!(fleet.leased() > 1_000);
+    assert_eq!(admitted, LIMIT);
 }
