@@ -30,12 +30,18 @@ impl StoreUsage for crate::store::RedisUsage {
             let counter = metrics::counter!("tollgate.redis.decisions", "limit" => label(), "outcome" => outcome);
             counter.absolute(decisions);
         }
-        metrics::counter!("tollgate.redis.joined", "limit" => label()).absolute(self.joined);
-        metrics::counter!("tollgate.redis.remembered", "limit" => label())
-            .absolute(self.remembered);
+        for (name, count) in [
+            ("tollgate.redis.joined", self.joined),
+            ("tollgate.redis.remembered", self.remembered),
+            ("tollgate.redis.leased", self.leased),
+            ("tollgate.redis.units_leased", self.units_leased),
+            ("tollgate.redis.units_given_back", self.units_given_back),
+            ("tollgate.redis.units_lost", self.units_lost),
+            ("tollgate.redis.reconnects", self.reconnects),
+        ] {
+            metrics::counter!(name, "limit" => label()).absolute(count);
+        }
         metrics::gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
-        metrics::counter!("tollgate.redis.reconnects", "limit" => label())
-            .absolute(self.reconnects);
         if let Some(answered) = self.last_answer {
             let age = metrics::gauge!("tollgate.redis.last_answer.age", "limit" => label());
             age.set(answered.elapsed().as_secs_f64());

@@ -5,6 +5,7 @@
 //! surplus: what this process has used within its last lease time, at most half of the room, and so
 //! much that all processes together hold no more than a quarter of the limit.
 
+mod idle;
 mod used;
 
 use std::{
@@ -20,12 +21,11 @@ use crate::error::StoreError;
 
 use super::{
     Shared,
-    arguments::Units,
     changes::Asked,
     joined::{Subject, of_each},
     lock,
     reply::{BYTES, is_charged, lease_of, without_held},
-    run::{LATE_TIMEOUT, Wait},
+    run::Wait,
     script::Op,
 };
 
@@ -41,9 +41,6 @@ const DECISIONS_BEFORE: u64 = 4;
 /// process that was paused for less spends nothing that has been charged as lost.
 const HELD_FOR_TIMES: u64 = 10;
 const HELD_FOR_AT_LEAST_MICROS: u64 = 5_000_000;
-
-/// What lies idle is settled once in a lease time, and no more often than this.
-const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
 /// All processes together hold at most this part of what a limit lets through at once.
 const MOST_HELD: u64 = 4;
@@ -134,6 +131,12 @@ impl Bucket {
     }
 }
 
+impl Settlement {
+    fn unspent(self) -> u32 {
+        self.held - self.spent
+    }
+}
+
 impl Lease {
     fn can_be_spent(&self, now: Asked, time: u64, is_wall_time: bool) -> bool {
         let Some(age) = now.at.checked_sub(self.asked.at) else {
@@ -187,24 +190,6 @@ impl Leases {
 
     fn settle(&self, steps: &mut Vec<u8>, it: Settlement) {
         self.step(steps, Op::Settle, it.spent, [it.generation, it.held.into()]);
-    }
-
-    /// What lies idle; none, if nothing is leased.
-    fn idle(&self, shared: &Shared) -> Option<Vec<(Subject, Settlement)>> {
-        let mut known = lock(&self.known);
-        let mut idle = Vec::new();
-        let is_wall_time = shared.clock.is_none();
-        for (subject, bucket) in &mut known.buckets {
-            let is_over = |lease: &mut Lease| {
-                !lease.can_be_spent(shared.asked(subject), self.time, is_wall_time)
-            };
-            if let Some(lease) = bucket.lease.take_if(is_over) {
-                idle.push((subject.clone(), lease.settlement()));
-            }
-        }
-        known.is_timed = known.leased > 0;
-        known.leased -= idle.len();
-        known.is_timed.then_some(idle)
     }
 }
 
@@ -275,9 +260,7 @@ impl Shared {
             asked_at: SystemTime::now(),
         })
     }
-}
 
-impl Shared {
     /// Counts what this process has used, if it can be leased.
     pub(super) fn count_use(&self, subject: &Subject, costs: &[u32], replies: &[Bytes]) {
         let leases = subject.leases.as_ref();
@@ -293,6 +276,16 @@ impl Shared {
             bucket
                 .used
                 .count(now, leases.time, Used { decisions, units });
+        }
+    }
+
+    /// A call that gave so many units back, and asked for so many, has ended.
+    fn count_units(&self, is_answered: bool, given_back: u32, wanted: u32) {
+        let mut usage = lock(&self.servers.settings.usage);
+        if is_answered {
+            usage.units_given_back += u64::from(given_back);
+        } else {
+            usage.units_lost += u64::from(given_back) + u64::from(wanted);
         }
     }
 }
@@ -325,7 +318,10 @@ impl Leasing {
         let (keys, words) = (self.subject.keys(), [arguments, self.steps(&costs)]);
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
-        let replies = self.keep(replies.await?, costs.len());
+        let replies = replies.await;
+        let unspent = self.settlement.map_or(0, Settlement::unspent);
+        (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
+        let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);
         Ok(replies)
     }
@@ -380,14 +376,16 @@ impl Leasing {
         let Some(bucket) = known.buckets.get_mut(&self.subject) else {
             return;
         };
+        lock(&self.shared.servers.settings.usage).units_leased += u64::from(lease.held);
         bucket.lease = Some(lease);
         known.leased += 1;
         let is_timed = mem::replace(&mut known.is_timed, true);
         drop(known);
         if !is_timed {
-            let (leases, shared) = (Arc::clone(&self.leases), Arc::clone(&self.shared));
-            let has_ended = false;
-            tokio::spawn(settle_what_lies_idle(Timed { leases, has_ended }, shared));
+            tokio::spawn(idle::settle(
+                Arc::clone(&self.leases),
+                Arc::clone(&self.shared),
+            ));
         }
     }
 }
@@ -400,48 +398,6 @@ impl Drop for Leasing {
             bucket.is_asked_for = false;
         }
     }
-}
-
-/// The task that settles what lies idle. It ends once nothing is leased, or with its runtime.
-struct Timed {
-    leases: Arc<Leases>,
-    has_ended: bool,
-}
-
-impl Drop for Timed {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            lock(&self.leases.known).is_timed = false;
-        }
-    }
-}
-
-async fn settle_what_lies_idle(mut timed: Timed, shared: Arc<Shared>) {
-    let leases = Arc::clone(&timed.leases);
-    loop {
-        tokio::time::sleep(leases.time().max(SHORTEST_ROUND)).await;
-        let Some(idle) = leases.idle(&shared) else {
-            timed.has_ended = true;
-            return;
-        };
-        for (subject, settlement) in idle {
-            let mut steps = Vec::new();
-            leases.settle(&mut steps, settlement);
-            tokio::spawn(settle(Arc::clone(&shared), subject, steps.into()));
-        }
-    }
-}
-
-/// Says what was spent of a lease: once, and late is better than never.
-async fn settle(shared: Arc<Shared>, subject: Subject, steps: Bytes) {
-    let keys = subject.keys();
-    let _changing = shared.changing(&keys[0]);
-    let nothing = (Op::Decide, Units::Cost(0));
-    let words = [shared.arguments(&*subject.queries, nothing), steps];
-    let wait = Wait::Late(shared.deadline().max(LATE_TIMEOUT));
-    let script = Some(subject.script.leased());
-    let settled = shared.replies(script, (&keys, &words), wait).await;
-    shared.health.record(&settled, subject.states());
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ mod scripts;
 mod servers;
 mod settings;
 #[cfg(test)]
-mod simulated;
+mod tests;
 mod usage;
 
 use std::{

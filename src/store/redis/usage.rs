@@ -36,6 +36,13 @@ pub struct RedisUsage {
     /// How many decisions were admitted by units that this process [has
     /// leased](super::RedisStore::leased); `admitted` counts them, too.
     pub leased: u64,
+    /// How many units this process has leased.
+    pub units_leased: u64,
+    /// How many leased units were not spent, and given back.
+    pub units_given_back: u64,
+    /// How many units may have been leased or given back by calls that got no answer. Nobody can
+    /// spend them until what is held ends: see [`leased`](super::RedisStore::leased).
+    pub units_lost: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,
     /// How often a lost or hung connection was replaced, to any server.

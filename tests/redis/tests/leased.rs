@@ -118,7 +118,7 @@ async fn a_key_in_use_costs_redis_one_script_for_many_decisions() {
 async fn in_use(
     server: &Server,
     lease_time: Duration,
-) -> (RateLimiter<FixedWindow, RedisStore>, u64) {
+) -> (RateLimiter<FixedWindow, RedisStore>, RedisStore, u64) {
     let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
     let store = leasing(server, lease_time).await;
     let limiter = RateLimiter::new(rule, store.clone());
@@ -130,7 +130,7 @@ async fn in_use(
         decisions += 1;
         let leased = store.usage().leased;
         if leased > 100 && leased == before + 1 {
-            return (limiter, decisions);
+            return (limiter, store, decisions);
         }
         before = leased + u64::from(leased > before) * 4_000;
     }
@@ -139,7 +139,7 @@ async fn in_use(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
     let server = Server::start().await;
-    let (limiter, decisions) = in_use(&server, Duration::from_millis(500)).await;
+    let (limiter, store, decisions) = in_use(&server, Duration::from_millis(500)).await;
     let direct = limiter.peek("bob").await.unwrap().remaining();
     assert!(direct < 4_000 - decisions, "{direct} beside {decisions}");
     let left = limiter.check("bob").await.unwrap().remaining();
@@ -148,12 +148,22 @@ async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
         limiter.peek("bob").await.unwrap().remaining() == left
     })
     .await;
+    comes("its end, counted", async || {
+        let usage = store.usage();
+        usage.units_leased == usage.leased + usage.units_given_back
+    })
+    .await;
+    let usage = store.usage();
+    assert!(
+        usage.units_given_back > 0 && usage.units_lost == 0,
+        "{usage:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_own_change_ends_a_lease() {
     let server = Server::start().await;
-    let (limiter, _) = in_use(&server, Duration::from_secs(60)).await;
+    let (limiter, ..) = in_use(&server, Duration::from_secs(60)).await;
     let later = SystemClock::new()
         .now()
         .saturating_add(Duration::from_secs(60));
@@ -167,7 +177,7 @@ async fn an_own_change_ends_a_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_go_away_while_they_ask_leave_nothing_held() {
     let server = Server::start().await;
-    let (limiter, _) = in_use(&server, Duration::from_millis(50)).await;
+    let (limiter, ..) = in_use(&server, Duration::from_millis(50)).await;
     let key = server.keys("").await.pop().unwrap();
     let key = std::str::from_utf8(&key).unwrap();
     let value_len = async || server.command::<u64>("STRLEN", &[key]).await;
@@ -264,7 +274,10 @@ async fn what_is_held_is_spent_while_a_server_hangs_and_then_there_is_no_answer(
     while limiter.check("bob").await.is_ok() {
         spent += 1;
     }
+    let lost = store.usage().units_lost;
     server.continue_process();
     println!("{spent} were spent while the server hung");
     assert!((50..1_000).contains(&spent), "{spent}");
+    // What the last call has asked for.
+    assert!(lost > 0);
 }

@@ -29,6 +29,10 @@ async fn what_a_store_has_counted_is_told_to_prometheus() {
         r#"tollgate_redis_decisions{limit="api",outcome="misconfigured"} 0"#,
         r#"tollgate_redis_joined{limit="api"} 0"#,
         r#"tollgate_redis_remembered{limit="api"} 0"#,
+        r#"tollgate_redis_leased{limit="api"} 0"#,
+        r#"tollgate_redis_units_leased{limit="api"} 0"#,
+        r#"tollgate_redis_units_given_back{limit="api"} 0"#,
+        r#"tollgate_redis_units_lost{limit="api"} 0"#,
         r#"tollgate_redis_in_flight{limit="api"} 0"#,
         r#"tollgate_redis_last_answer_age{limit="api"} 0."#,
     ] {

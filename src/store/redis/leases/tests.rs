@@ -18,7 +18,7 @@ use crate::{
     store::{Ask, RedisConnection, RedisStore, redis::query::Query},
 };
 
-use super::{super::simulated::search, *};
+use super::{super::tests::search, *};
 
 use self::model::{Model, Sent, Server, without_expiry};
 

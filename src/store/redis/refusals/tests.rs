@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts, simulated::search},
+    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts, tests::search},
     *,
 };
 

@@ -14,7 +14,7 @@ use crate::algorithm::{
 };
 use crate::algorithm::{Gcra, Scripted};
 
-use super::{super::simulated::TestServer, *};
+use super::{super::tests::TestServer, *};
 
 const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 

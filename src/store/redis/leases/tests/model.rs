@@ -4,7 +4,10 @@ use std::{collections::HashMap, iter::once};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::{super::super::simulated::TestServer, *};
+use super::{
+    super::super::{arguments::Units, tests::TestServer},
+    *,
+};
 
 /// What a step sends.
 pub(super) struct Sent {

@@ -1,0 +1,91 @@
+//! Settles what lies idle.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use crate::store::redis::{
+    Shared,
+    arguments::Units,
+    joined::Subject,
+    lock,
+    run::{LATE_TIMEOUT, Wait},
+    script::Op,
+};
+
+use super::{Lease, Leases, Settlement};
+
+/// What lies idle is settled once in a lease time, and no more often than this.
+const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+
+impl Leases {
+    /// What lies idle; none, if nothing is leased.
+    pub(super) fn idle(&self, shared: &Shared) -> Option<Vec<(Subject, Settlement)>> {
+        let mut known = lock(&self.known);
+        let mut idle = Vec::new();
+        let is_wall_time = shared.clock.is_none();
+        for (subject, bucket) in &mut known.buckets {
+            let is_over = |lease: &mut Lease| {
+                !lease.can_be_spent(shared.asked(subject), self.time, is_wall_time)
+            };
+            if let Some(lease) = bucket.lease.take_if(is_over) {
+                idle.push((subject.clone(), lease.settlement()));
+            }
+        }
+        known.is_timed = known.leased > 0;
+        known.leased -= idle.len();
+        known.is_timed.then_some(idle)
+    }
+}
+
+/// It ends once nothing is leased, or with its runtime.
+pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
+    let mut timed = Timed {
+        leases: Arc::clone(&leases),
+        has_ended: false,
+    };
+    loop {
+        tokio::time::sleep(leases.time().max(SHORTEST_ROUND)).await;
+        let Some(idle) = leases.idle(&shared) else {
+            timed.has_ended = true;
+            return;
+        };
+        for (subject, settlement) in idle {
+            let mut steps = Vec::new();
+            leases.settle(&mut steps, settlement);
+            tokio::spawn(settle_one(
+                Arc::clone(&shared),
+                subject,
+                steps.into(),
+                settlement,
+            ));
+        }
+    }
+}
+
+/// That a task settles what lies idle, until it is dropped.
+struct Timed {
+    leases: Arc<Leases>,
+    has_ended: bool,
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            lock(&self.leases.known).is_timed = false;
+        }
+    }
+}
+
+/// Says what was spent of a lease: once, and late is better than never.
+async fn settle_one(shared: Arc<Shared>, subject: Subject, steps: Bytes, settlement: Settlement) {
+    let keys = subject.keys();
+    let _changing = shared.changing(&keys[0]);
+    let nothing = (Op::Decide, Units::Cost(0));
+    let words = [shared.arguments(&*subject.queries, nothing), steps];
+    let wait = Wait::Late(shared.deadline().max(LATE_TIMEOUT));
+    let script = Some(subject.script.leased());
+    let settled = shared.replies(script, (&keys, &words), wait).await;
+    shared.count_units(settled.is_ok(), settlement.unspent(), 0);
+    shared.health.record(&settled, subject.states());
+}
