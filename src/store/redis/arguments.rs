@@ -23,6 +23,9 @@ pub(crate) struct KeyQuery {
     pub(super) keys: Vec<Bytes>,
     /// The numbers of the algorithm, then how each member holds.
     pub(super) parameters: Vec<u64>,
+    /// How many units the last of its policies lets through at once, and in how many microseconds.
+    pub(super) limit: u64,
+    pub(super) window: u64,
     /// Whether any member holds its cost, and does not charge it at once.
     pub(super) holds: bool,
     pub(super) place: InFlightCount,
@@ -40,6 +43,10 @@ impl Shared {
         limit.parameters(&mut |number| parameters.push(number));
         let own = parameters.len();
         limit.holding(&mut |number| parameters.push(number));
+        let (mut at_once, mut window) = (0, 0);
+        limit.each_policy(&mut |policy| {
+            (at_once, window) = (policy.limit(), policy.window_micros());
+        });
         KeyQuery {
             holds: parameters[own..]
                 .iter()
@@ -47,6 +54,8 @@ impl Shared {
                 .any(|&at_most| at_most > 0),
             keys: self.keys(policy, &scripts, key),
             parameters,
+            limit: at_once,
+            window,
             place: InFlightCount::LOOK,
             scripts,
         }

@@ -259,7 +259,18 @@ impl Call {
         }
     }
 
-    async fn decide(self, decisions: Vec<Unsent>) {
+    async fn decide(self, waiting: Vec<Unsent>) {
+        let mut decisions = Vec::new();
+        for decision in waiting {
+            // The call before may have brought a lease.
+            match self.shared.spend(&self.subject, decision.cost) {
+                Some((reply, _)) => drop(decision.answer.send(Ok(reply))),
+                None => decisions.push(decision),
+            }
+        }
+        if decisions.is_empty() {
+            return;
+        }
         let replies = self.replies(&decisions).await;
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {

@@ -29,7 +29,10 @@ use super::{
     script::Op,
 };
 
-use self::used::{Use, Used};
+use self::{
+    idle::Timed,
+    used::{Use, Used},
+};
 
 /// The most buckets whose use is known; at most half of them have a lease.
 const MAX_BUCKETS: usize = 10_000;
@@ -57,7 +60,7 @@ pub(super) struct Leases {
 #[derive(Default)]
 struct Known {
     buckets: HashMap<Subject, Bucket>,
-    /// How many of them have a lease.
+    /// How many of them have a lease, or a call on its way that brings one.
     leased: usize,
     /// Whether a task settles what lies idle.
     is_timed: bool,
@@ -220,6 +223,7 @@ impl Shared {
             return None;
         }
         lease.left -= cost;
+        lock(&self.servers.settings.usage).leased += 1;
         let spent = (lease.reply(), now.at.saturating_sub(lease.answered_at));
         let (decisions, units) = (1, cost.into());
         bucket
@@ -248,6 +252,7 @@ impl Shared {
         };
         bucket.is_asked_for |= wanted > 0;
         known.leased -= usize::from(settlement.is_some());
+        known.leased += usize::from(wanted > 0);
         drop(known);
         Some(Leasing {
             shared: Arc::clone(self),
@@ -258,6 +263,7 @@ impl Shared {
             most,
             asked: now,
             asked_at: SystemTime::now(),
+            has_brought: false,
         })
     }
 
@@ -300,6 +306,7 @@ pub(super) struct Leasing {
     most: u64,
     asked: Asked,
     asked_at: SystemTime,
+    has_brought: bool,
 }
 
 impl Leasing {
@@ -310,7 +317,7 @@ impl Leasing {
 
     /// Settles the lease of before, decides about these costs, and keeps the new lease.
     pub(super) async fn ask(
-        self,
+        mut self,
         arguments: Bytes,
         costs: Vec<u32>,
         deadline: Instant,
@@ -342,7 +349,7 @@ impl Leasing {
     }
 
     /// Keeps the lease that the call has brought; the replies to its decisions are left.
-    fn keep(&self, replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
+    fn keep(&mut self, replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
         let mut replies = of_each(replies, decisions);
         if self.settlement.is_some() && replies.len() > decisions {
             replies.remove(0);
@@ -371,30 +378,31 @@ impl Leasing {
         })
     }
 
-    fn begin(&self, lease: Lease) {
+    fn begin(&mut self, lease: Lease) {
         let mut known = lock(&self.leases.known);
         let Some(bucket) = known.buckets.get_mut(&self.subject) else {
             return;
         };
         lock(&self.shared.servers.settings.usage).units_leased += u64::from(lease.held);
         bucket.lease = Some(lease);
-        known.leased += 1;
+        self.has_brought = true;
         let is_timed = mem::replace(&mut known.is_timed, true);
         drop(known);
         if !is_timed {
-            tokio::spawn(idle::settle(
-                Arc::clone(&self.leases),
-                Arc::clone(&self.shared),
-            ));
+            let timed = Timed::new(&self.leases);
+            tokio::spawn(idle::settle(timed, Arc::clone(&self.shared)));
         }
     }
 }
 
 impl Drop for Leasing {
     fn drop(&mut self) {
-        if self.wanted > 0
-            && let Some(bucket) = lock(&self.leases.known).buckets.get_mut(&self.subject)
-        {
+        if self.wanted == 0 {
+            return;
+        }
+        let mut known = lock(&self.leases.known);
+        known.leased -= usize::from(!self.has_brought);
+        if let Some(bucket) = known.buckets.get_mut(&self.subject) {
             bucket.is_asked_for = false;
         }
     }

@@ -280,17 +280,17 @@ impl RedisStore {
     /// After four decisions about a bucket within this time, the next call holds what was used
     /// within it: at most half of what is left, and at most a quarter of the limit for all
     /// processes together. What is not spent is given back by the next call, or within two such
-    /// times. A request that needs more than is held here asks.
+    /// times, of 10 ms at least. A request that needs more than is held here asks.
     ///
     /// - **Bound**: the algorithm's own, by the instant at which a unit is spent; for any number of
     ///   processes, and if some of them end or stop. By at most what was held and not spent, a
     ///   quarter of the limit, it is passed after a [reset](crate::RateLimiter::reset), after a
-    ///   failover that loses writes, and if a process stops for ten times as long, and five seconds
-    ///   at least, without its clocks showing it.
-    /// - **Late**, by at most this time: a request is refused though others hold units that they do
-    ///   not spend; what others debit or override is not noticed. What is held by a process that
-    ///   ends, or by a call whose answer is lost, is kept from others for up to twenty times as
-    ///   long, and for ten seconds at least.
+    ///   failover that loses writes, and if for ten times as long, and five seconds at least, a
+    ///   process stops without its clocks showing it, or the server's clock steps forward.
+    /// - **Late**, by at most twice this time: a request is refused though others hold units that
+    ///   they do not spend; what others debit or override is not noticed. What is held by a process
+    ///   that ends, or by a call whose answer is lost, is kept from others for up to twenty times
+    ///   the longest time by which the bucket is leased, or for ten seconds if that is longer.
     /// - `remaining` and waits are those of the last answer less what was spent here. While Redis
     ///   does not answer, what is held is spent.
     /// - **Not leased**: costs that are larger than what is held, limits below 4 and those that are
@@ -367,23 +367,19 @@ impl<A: RedisLimit<K>, K: Key> Store<A, K> for RedisStore {
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<A>, Self::Deciding> {
-        let outage = || match ask {
-            Ask::Charge(_) => self.shared.known_outage(limit),
-            Ask::Look(_) => None,
-        };
-        if self.leases.is_none()
-            && let Some(outage) = outage()
+        let query = || Query::new(self, limit, key.to_owned());
+        let leasing = self.leases.as_ref().map(|_| query());
+        if let Some(spent) = leasing.as_ref().and_then(|query| query.spent(ask)) {
+            return Answer::Now(Ok(spent));
+        }
+        if let Ask::Charge(_) = ask
+            && let Some(outage) = self.shared.known_outage(limit)
         {
             return Answer::Now(Err(outage));
         }
-        let query = Query::new(self, limit, key.to_owned());
-        if let Some(decided) = query.decided_here(ask) {
-            return Answer::Now(Ok(decided));
-        }
-        if self.leases.is_some()
-            && let Some(outage) = outage()
-        {
-            return Answer::Now(Err(outage));
+        let query = leasing.unwrap_or_else(query);
+        if let Some(refused) = query.refused(ask) {
+            return Answer::Now(Ok(refused));
         }
         let holds = A::IN_FLIGHT || query.all.iter().any(|query| query.holds);
         let decided: Later<_> = Box::pin(query.decide(ask));

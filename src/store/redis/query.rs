@@ -108,38 +108,24 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// What is held of a window counts for a lease time longer, which is at most a quarter of its
     /// period.
     fn leasable(&self, leases: &Arc<Leases>) -> Option<Leasable> {
-        let (mut limit, mut longest) = (0, Duration::MAX);
-        let is_window = self.all[0].scripts.has(|member| !member.holds_parts);
-        self.limit.each_policy(&mut |policy| {
-            limit = policy.limit();
-            longest = Duration::from_micros(policy.window_micros() / 4);
-        });
-        (!is_window || leases.time() <= longest).then(|| Leasable::of(leases, limit))?
-    }
-
-    /// A decision that needs no answer of Redis: an admission by units that are held here, or a
-    /// refusal that is remembered.
-    pub(super) fn decided_here(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
-        if self.leases.is_none() && self.shared.refusals.is_none() {
-            return None;
-        }
-        let (subject, cost) = (self.subject(ask)?, ask.cost());
-        self.spent(&subject, cost)
-            .or_else(|| self.refused(&subject, cost))
+        let [only] = &**self.all else { return None };
+        let is_window = only.scripts.has(|member| !member.holds_parts);
+        let longest = Duration::from_micros(only.window / 4);
+        (!is_window || leases.time() <= longest).then(|| Leasable::of(leases, only.limit))?
     }
 
     /// An admission by units that are held here.
-    fn spent(&self, subject: &Subject, cost: u32) -> Option<Verdict<L::Snapshot>> {
-        let (reply, later) = self.shared.spend(subject, cost)?;
-        let admitted = self.read(&[reply], cost, later)?;
-        let mut usage = lock(&self.shared.servers.settings.usage);
-        usage.admitted += 1;
-        usage.leased += 1;
+    pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
+        let (reply, later) = self.shared.spend(&self.subject(ask)?, ask.cost())?;
+        let admitted = self.read(&[reply], ask.cost(), later)?;
+        lock(&self.shared.servers.settings.usage).admitted += 1;
         Some(admitted)
     }
 
     /// The refusal of a cost that Redis has refused before, and still would.
-    pub(super) fn refused(&self, subject: &Subject, cost: u32) -> Option<Verdict<L::Snapshot>> {
+    pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
+        self.shared.refusals.as_ref()?;
+        let (subject, cost) = (&self.subject(ask)?, ask.cost());
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, later) = self.shared.refused(subject, cost, fits_after)?;
         let refused = self.read(&[reply], cost, later)?;
@@ -370,7 +356,9 @@ impl Shared {
             return Box::pin(async move { Err(no_runtime()) });
         };
         let shared = Arc::clone(self);
-        let changing = self.changing(&keys[0]);
+        // Decisions by places in flight remember nothing.
+        let is_remembered = !query.scripts.has(|member| member.in_flight);
+        let changing = is_remembered.then(|| self.changing(&keys[0]));
         let sending = runtime.spawn(async move {
             let (key, _changing) = (keys[0].clone(), changing);
             let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));

@@ -156,7 +156,7 @@ impl Shared {
     /// take a tenth of the requests that one connection can carry.
     async fn answer(
         &self,
-        mut script: Option<&Loadable>,
+        script: Option<&Loadable>,
         words: (&[Bytes], &[Bytes]),
         (slot, wait): (u16, Wait),
     ) -> Result<Vec<Bytes>, StoreError> {
@@ -164,6 +164,7 @@ impl Shared {
             Wait::Until(deadline) => (deadline, false),
             Wait::Late(timeout) => (Instant::now() + timeout, true),
         };
+        let mut script = script.map(Loadable::as_lately);
         let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
@@ -182,7 +183,7 @@ impl Shared {
             let message = match failure::replies_or_error(frame) {
                 Ok(replies) => match script.filter(|_| replies.first().is_some_and(has_tail)) {
                     Some(plain) => {
-                        script = Some(plain.beside_holds());
+                        script = Some(plain.meets_holds());
                         continue;
                     }
                     None => return Ok(replies),
@@ -209,7 +210,7 @@ impl Shared {
                     failure::redis_error(&message)
                 }
             };
-            if attempts == MAX_ATTEMPTS {
+            if attempts >= MAX_ATTEMPTS {
                 node.loads.record_refusal(&failed);
                 return Err(failed);
             }

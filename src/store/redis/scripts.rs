@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -23,6 +23,10 @@ use super::{
 /// For this long after a script's first use, or until it has run once, a call without an answer
 /// fails as misconfigured: whether Redis lets the store run scripts is not known yet.
 const FIRST_RUN_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where others hold units, a script that cannot read that is sent in vain: after one was, so many
+/// calls begin with the other.
+const CALLS_BESIDE_HOLDS: u32 = 100;
 
 /// The script of a type of algorithm, and of what its policies say of requests.
 pub(super) struct Scripts {
@@ -51,6 +55,8 @@ pub(super) struct Loadable {
     pub(super) has_run: AtomicBool,
     /// The script for what others hold, if this one does not hold.
     beside: OnceLock<Box<Self>>,
+    /// For so many calls more others are taken to hold.
+    met_holds: AtomicU32,
     /// The script for several decisions, if this one is for one.
     joined: OnceLock<Box<Self>>,
     /// The same beside what processes hold to spend it without asking.
@@ -72,15 +78,29 @@ impl Loadable {
             made_at: Instant::now(),
             has_run: AtomicBool::new(false),
             beside: OnceLock::new(),
+            met_holds: AtomicU32::new(0),
             joined: OnceLock::new(),
             leased: OnceLock::new(),
         }
     }
 
-    /// The script that decides the same where others hold units.
-    pub(super) fn beside_holds(&self) -> &Self {
+    /// The script that decides the same where others hold units, as they do about this key.
+    pub(super) fn meets_holds(&self) -> &Self {
+        self.met_holds.store(CALLS_BESIDE_HOLDS, Relaxed);
         let make = || Box::new(Self::new(self.limits.clone(), true, self.decisions));
         self.beside.get_or_init(make)
+    }
+
+    /// The one that was needed lately.
+    pub(super) fn as_lately(&self) -> &Self {
+        let left = self.met_holds.load(Relaxed);
+        match self.beside.get() {
+            Some(beside) if left > 0 => {
+                self.met_holds.store(left - 1, Relaxed);
+                beside
+            }
+            _ => self,
+        }
     }
 
     /// The script that decides the same about several costs, one after the other.

@@ -40,8 +40,8 @@ pub struct RedisUsage {
     pub units_leased: u64,
     /// How many leased units were not spent, and given back.
     pub units_given_back: u64,
-    /// How many units may have been leased or given back by calls that got no answer. Nobody can
-    /// spend them until what is held ends: see [`leased`](super::RedisStore::leased).
+    /// How many units the calls that failed asked for or gave back. Of these, what Redis holds is
+    /// kept from all until it ends: see [`leased`](super::RedisStore::leased).
     pub units_lost: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,

@@ -9,7 +9,7 @@ use std::{
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use tollgate::{
-    Quota, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
     clock::{Clock, ManualClock, SystemClock},
     store::RedisStore,
@@ -111,6 +111,50 @@ async fn a_key_in_use_costs_redis_one_script_for_many_decisions() {
     let scripts = server.command_calls("evalsha").await - before;
     println!("{scripts} scripts for 4000 decisions");
     assert!(scripts < 200, "{scripts}");
+}
+
+/// A crowd asks at the same time: those who wait for a call spend what it brings.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_one_key_spends_what_is_leased() {
+    let server = Server::start().await;
+    let store = leasing(&server, Duration::from_millis(200)).await;
+    let rule = TokenBucket::new(Quota::per_second(1_000_000)).burst(500_000);
+    let limiter = RateLimiter::new(rule, store.clone());
+    let before = server.command_calls("evalsha").await;
+    let callers = (0..64).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            for _ in 0..200 {
+                assert!(limiter.check("bob").await.unwrap().is_admitted());
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    let scripts = server.command_calls("evalsha").await - before;
+    let leased = store.usage().leased;
+    println!("{scripts} scripts for 12800 decisions, {leased} of them leased");
+    assert!(leased > 11_300, "{leased}");
+    assert!(scripts < 100, "{scripts}");
+}
+
+/// The script that reads what is held is sent at once where another one was in vain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beside_leases_of_others_a_decision_is_one_script() {
+    let server = Server::start().await;
+    let (limiter, ..) = in_use(&server, Duration::from_secs(60)).await;
+    let direct = patient(server.client().await).build();
+    let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
+    let direct = RateLimiter::new(rule, direct);
+    let before = server.command_calls("evalsha").await;
+    for _ in 0..150 {
+        assert!(direct.check("bob").await.unwrap().is_admitted());
+    }
+    let scripts = server.command_calls("evalsha").await - before;
+    assert!((150..160).contains(&scripts), "{scripts}");
+    drop(limiter);
 }
 
 /// A limit of 4 000 an hour over a store that leases, with a lease that is not spent; and how many
@@ -244,6 +288,21 @@ async fn buckets_and_windows_are_leased_and_nothing_else() {
     ] {
         assert_eq!(leased, 0);
     }
+}
+
+/// Of the numbers of the other one nothing would be leased.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_limits_about_each_of_several_keys_the_only_one_that_applies_is_leased() {
+    let server = Server::start().await;
+    let store = leasing(&server, Duration::from_secs(10)).await;
+    let small = TokenBucket::new(Quota::per_hour(3)).named("small");
+    let each = EachOf((TokenBucket::new(Quota::per_hour(1_000)), small));
+    let limiter = RateLimiter::new(each, store.clone());
+    for _ in 0..60 {
+        let keys: EachOf<(Option<u32>, Option<u32>)> = EachOf((Some(7), None));
+        limiter.check(&keys).await.unwrap();
+    }
+    assert!(store.usage().leased > 20, "{:?}", store.usage());
 }
 
 #[tokio::test]

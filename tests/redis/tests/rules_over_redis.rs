@@ -180,6 +180,22 @@ async fn one_script_decides_about_a_request_whatever_applies_to_it() {
 }
 
 #[tokio::test]
+async fn the_only_limit_that_applies_to_a_request_is_leased() {
+    let server = Server::start().await;
+    let rules = Rules::new();
+    let limit = json!({ "algorithm": "token-bucket", "quota": "1000/h" });
+    let rule = json!({ "name": "api", "routes": "/", "key": "address", "limit": limit });
+    rules.replace(json!({ "rules": [rule] })).unwrap();
+    let store = patient(server.client().await).build();
+    let store = store.leased(Duration::from_secs(10));
+    let service = service(&rules, store.clone());
+    for _ in 0..60 {
+        assert_eq!(ask(&service, "/", "free").await.status(), 200);
+    }
+    assert!(store.usage().leased > 20, "{:?}", store.usage());
+}
+
+#[tokio::test]
 async fn as_many_limits_as_may_apply_to_one_request_are_decided() {
     let server = Server::start().await;
     let rules = Rules::new();

@@ -18,15 +18,22 @@ use super::{Lease, Leases, Settlement};
 /// What lies idle is settled once in a lease time, and no more often than this.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
+/// After so many settlements decisions come first.
+const SETTLED_AT_ONCE: usize = 100;
+
 impl Leases {
     /// What lies idle; none, if nothing is leased.
-    pub(super) fn idle(&self, shared: &Shared) -> Option<Vec<(Subject, Settlement)>> {
+    pub(super) fn idle(&self, shared: &Shared, is_out: bool) -> Option<Vec<(Subject, Settlement)>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
         let is_wall_time = shared.clock.is_none();
         for (subject, bucket) in &mut known.buckets {
             let is_over = |lease: &mut Lease| {
-                !lease.can_be_spent(shared.asked(subject), self.time, is_wall_time)
+                let now = shared.asked(subject);
+                let age = now.at.saturating_sub(lease.asked.at);
+                // It is settled later, if it is still held then.
+                let is_kept = is_out && age < self.held_for;
+                !is_kept && !lease.can_be_spent(now, self.time, is_wall_time)
             };
             if let Some(lease) = bucket.lease.take_if(is_over) {
                 idle.push((subject.clone(), lease.settlement()));
@@ -39,18 +46,20 @@ impl Leases {
 }
 
 /// It ends once nothing is leased, or with its runtime.
-pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
-    let mut timed = Timed {
-        leases: Arc::clone(&leases),
-        has_ended: false,
-    };
+pub(super) async fn settle(mut timed: Timed, shared: Arc<Shared>) {
+    let leases = Arc::clone(&timed.leases);
     loop {
         tokio::time::sleep(leases.time().max(SHORTEST_ROUND)).await;
-        let Some(idle) = leases.idle(&shared) else {
+        let only = shared.servers.only.as_ref();
+        let is_out = only.is_some_and(|server| server.outage().is_some());
+        let Some(idle) = leases.idle(&shared, is_out) else {
             timed.has_ended = true;
             return;
         };
-        for (subject, settlement) in idle {
+        for (at, (subject, settlement)) in idle.into_iter().enumerate() {
+            if at > 0 && at % SETTLED_AT_ONCE == 0 {
+                tokio::time::sleep(SHORTEST_ROUND).await;
+            }
             let mut steps = Vec::new();
             leases.settle(&mut steps, settlement);
             tokio::spawn(settle_one(
@@ -64,9 +73,18 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
 }
 
 /// That a task settles what lies idle, until it is dropped.
-struct Timed {
+pub(super) struct Timed {
     leases: Arc<Leases>,
     has_ended: bool,
+}
+
+impl Timed {
+    pub(super) fn new(leases: &Arc<Leases>) -> Self {
+        Self {
+            leases: Arc::clone(leases),
+            has_ended: false,
+        }
+    }
 }
 
 impl Drop for Timed {

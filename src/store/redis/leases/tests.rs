@@ -237,7 +237,7 @@ where
             }
             3 | 4 => {
                 let leases = store.leases.as_ref().expect("leases");
-                let idle = leases.idle(&store.shared);
+                let idle = leases.idle(&store.shared, false);
                 for (subject, settlement) in idle.into_iter().flatten() {
                     let mut steps = Vec::new();
                     leases.settle(&mut steps, settlement);
@@ -281,9 +281,7 @@ where
         let subjects = [&query, &other].map(|it| it.subject(Ask::Charge(1)).expect("a subject"));
         costs.retain(|&cost| {
             let is_others = self.mistake == UNDER_OTHERS;
-            let is_spent = query
-                .decided_here(Ask::Charge(cost))
-                .is_some_and(|it| it.admitted)
+            let is_spent = query.spent(Ask::Charge(cost)).is_some()
                 || is_others && store.shared.spend(&subjects[1], cost).is_some();
             if is_spent {
                 self.spent[plan].push((now, cost.into()));
@@ -520,31 +518,43 @@ fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn one_task_settles_what_lies_idle_however_often_and_ends_when_nothing_is_leased() {
-    const LEASE_TIME: Duration = Duration::from_millis(100);
-    let clock = ManualClock::at(at(0));
-    let store = store(1, &clock).leased(LEASE_TIME);
+const LEASE_TIME: Duration = Duration::from_millis(100);
+/// What [`LEASE_TIME`] is held for.
+const HELD_FOR: Duration = Duration::from_secs(5);
+
+/// A store without a server, whose clock this is, and what it may lease.
+fn alone(clock: &ManualClock) -> (RedisStore, Arc<Leases>, Subject) {
+    let store = store(1, clock).leased(LEASE_TIME);
     let leases = Arc::clone(store.leases.as_ref().expect("leases"));
     let query = Query::new(&store, &TokenBucket::new(Quota::per_second(1_000)), 0);
     let subject = query.subject(Ask::Charge(1)).expect("a subject");
+    (store, leases, subject)
+}
+
+fn has_leased(store: &RedisStore, subject: &Subject) {
+    let mut leasing = store.shared.leasing(subject, &[1; 5]).expect("leases");
+    leasing.begin(Lease {
+        generation: 1,
+        held: 5,
+        left: 5,
+        unit: 1,
+        asked: leasing.asked,
+        asked_at: leasing.asked_at,
+        answered_at: 0,
+        reply: Bytes::new(),
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_task_settles_what_lies_idle_however_often_and_ends_when_nothing_is_leased() {
+    let clock = ManualClock::at(at(0));
+    let (store, leases, subject) = alone(&clock);
     // The store and this test have it, and each task twice.
-    let tasks = || (Arc::strong_count(&leases) - 2) / 2;
+    let tasks = || (Arc::strong_count(&leases) - 2).div_ceil(2);
     for _ in 0..5 {
-        let leasing = store.shared.leasing(&subject, &[1; 5]).expect("leases");
-        leasing.begin(Lease {
-            generation: 1,
-            held: 5,
-            left: 5,
-            unit: 1,
-            asked: leasing.asked,
-            asked_at: leasing.asked_at,
-            answered_at: 0,
-            reply: Bytes::new(),
-        });
-        drop(leasing);
+        has_leased(&store, &subject);
         assert_eq!(tasks(), 1);
-        clock.advance(LEASE_TIME);
+        clock.advance(HELD_FOR);
         tokio::time::sleep(LEASE_TIME * 5 / 4).await;
         let known = lock(&leases.known);
         assert_eq!(known.leased, 0);
@@ -552,4 +562,34 @@ async fn one_task_settles_what_lies_idle_however_often_and_ends_when_nothing_is_
     }
     tokio::time::sleep(LEASE_TIME * 3).await;
     assert_eq!(tasks(), 0);
+}
+
+#[tokio::test]
+async fn what_lies_idle_is_settled_after_an_outage_if_it_is_still_held() {
+    let clock = ManualClock::at(at(0));
+    let (store, leases, subject) = alone(&clock);
+    let idle = |is_out| leases.idle(&store.shared, is_out).map(|idle| idle.len());
+    has_leased(&store, &subject);
+    assert_eq!(idle(false), Some(0));
+    clock.advance(LEASE_TIME);
+    assert_eq!(idle(true), Some(0));
+    assert_eq!(idle(false), Some(1));
+    has_leased(&store, &subject);
+    clock.advance(HELD_FOR);
+    assert_eq!(idle(true), Some(1));
+    assert_eq!(idle(true), None);
+}
+
+#[test]
+fn a_runtime_that_ends_before_its_task_begins_leaves_the_next_one_to_another() {
+    let clock = ManualClock::at(at(0));
+    let (store, leases, subject) = alone(&clock);
+    for _ in 0..2 {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
+        runtime.block_on(async { has_leased(&store, &subject) });
+        assert!(lock(&leases.known).is_timed);
+        drop(runtime);
+        assert!(!lock(&leases.known).is_timed);
+    }
 }

@@ -277,7 +277,7 @@ impl<L: Scripted> World<L> {
         if self.mistake == "a log refuses smaller costs" && self.scripts.lists > 0 {
             cost = last.map_or(cost, |(it, _)| it.units.max(cost));
         }
-        if let Some(refused) = self.query(own).decided_here(Ask::Charge(cost)) {
+        if let Some(refused) = self.query(own).refused(Ask::Charge(cost)) {
             if let ("age is renewed", Some((last, answer))) = (self.mistake, last) {
                 let call = self.call(own).expect("a call");
                 call.remember(last.units, &answer.reply);
