@@ -3,6 +3,7 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use fred::clients::Client;
+use redis::aio::ConnectionManager;
 use skp_ratelimit::{
     Algorithm as _, GCRA,
     storage::{RedisConfig, RedisStorage},
@@ -10,7 +11,8 @@ use skp_ratelimit::{
 use throttle_kit::RedisBackend;
 use tollgate::{RateLimiter, algorithm::Scripted, store::RedisStore};
 use trypema::{
-    BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize,
+    BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, TrypemaError, WindowSize,
+    hybrid::{HybridRateLimiterProvider, SyncInterval},
     redis::{RedisKey, RedisRateLimiterProvider},
 };
 
@@ -31,10 +33,17 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(86_400);
 pub(crate) const BUCKET: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn tollgate(client: &Client, algorithm: impl Scripted) -> Decide {
+    over(store(client), algorithm)
+}
+
+pub(crate) fn store(client: &Client) -> RedisStore {
     let deadline = Duration::from_secs(30);
-    let store = RedisStore::builder(client.clone())
+    RedisStore::builder(client.clone())
         .deadline(deadline)
-        .build();
+        .build()
+}
+
+pub(crate) fn over(store: RedisStore, algorithm: impl Scripted) -> Decide {
     let limiter = Rc::new(RateLimiter::new(algorithm, store));
     one_by_one(move |caller| {
         let limiter = Rc::clone(&limiter);
@@ -88,27 +97,52 @@ pub(crate) async fn skp_ratelimit(url: &str, limit: Limit) -> Decide {
 
 /// None where the server is too old for it.
 pub(crate) async fn trypema(url: &str, most: u32) -> Option<Decide> {
-    let client = redis::Client::open(url).expect("an address");
-    let connection = client.get_connection_manager().await.expect("a connection");
-    let provider = RedisRateLimiterProvider::builder(connection)
+    let provider = RedisRateLimiterProvider::builder(connection(url).await)
         .window_size(WindowSize::seconds_or_panic(WINDOW.as_secs()))
         .bucket_size(BucketSize::seconds_or_panic(BUCKET.as_secs()))
         .build();
     let provider: Arc<_> = provider.expect("a valid window");
+    trypema_if_new(most, async move |key, rate| {
+        provider.absolute().inc(&key, &rate, 1).await
+    })
+    .await
+}
+
+/// The one that spends here, and tells Redis after each interval.
+pub(crate) async fn trypema_hybrid(url: &str, most: u32, interval: Duration) -> Option<Decide> {
+    let interval = interval.as_millis() as u64;
+    let provider = HybridRateLimiterProvider::builder(connection(url).await)
+        .window_size(WindowSize::seconds_or_panic(WINDOW.as_secs()))
+        .bucket_size(BucketSize::seconds_or_panic(BUCKET.as_secs()))
+        .sync_interval(SyncInterval::milliseconds_or_panic(interval))
+        .build();
+    let provider: Arc<_> = provider.expect("a valid window");
+    trypema_if_new(most, async move |key, rate| {
+        provider.absolute().inc(&key, &rate, 1).await
+    })
+    .await
+}
+
+async fn connection(url: &str) -> ConnectionManager {
+    let client = redis::Client::open(url).expect("an address");
+    client.get_connection_manager().await.expect("a connection")
+}
+
+async fn trypema_if_new(
+    most: u32,
+    decide: impl AsyncFn(RedisKey, RateLimit) -> Result<RateLimitDecision, TrypemaError> + 'static,
+) -> Option<Decide> {
     let rate = RateLimit::per_day_or_panic(most.into());
     let key = |caller: String| RedisKey::try_from(caller).expect("a plain key");
-    let first = provider
-        .absolute()
-        .inc(&key("first".to_owned()), &rate, 1)
-        .await;
-    if let Err(error) = first {
+    if let Err(error) = decide(key("first".to_owned()), rate).await {
         eprintln!("trypema: {error}");
         return None;
     }
+    let decide = Rc::new(decide);
     Some(one_by_one(move |caller| {
-        let provider = Arc::clone(&provider);
+        let decide = Rc::clone(&decide);
         async move {
-            let decision = provider.absolute().inc(&key(caller), &rate, 1).await;
+            let decision = decide(key(caller), rate).await;
             matches!(decision.expect("a decision"), RateLimitDecision::Allowed)
         }
     }))

@@ -2,6 +2,7 @@
 //! costs the server.
 
 mod count;
+mod fleet;
 mod libraries;
 mod other_languages;
 mod race;
@@ -66,6 +67,7 @@ fn main() {
         bench.rows(admitted, &installed);
     }
     race::table(&bench.runtime, &bench.server, &bench.client);
+    fleet::table(&bench.runtime, &bench.server);
     if installed.limits.is_none() {
         println!("\nPython's `limits` could not be installed here: it is left out.");
     }

@@ -42,7 +42,7 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         for round in 0..2 {
             for (is_leased, of) in [(false, &mut direct), (true, &mut leased)] {
                 let name = format!("leases:{percent}:{is_leased}:{round}");
-                let stores = stores(client, &name, is_leased);
+                let stores = stores(STORES, client, &name, is_leased);
                 let rule = TokenBucket::new(Quota::per_second(of_key)).burst(3 * of_key);
                 of.push(paced(server, &stores, &rule, a_second).await);
             }
@@ -63,11 +63,12 @@ pub(crate) async fn compare(server: &Server, client: &Client) {
         );
     }
     at_most(server, client).await;
+    seldom(server, client).await;
     cold(server, client).await;
 }
 
-fn stores(client: &Client, name: &str, is_leased: bool) -> Vec<RedisStore> {
-    let made = (0..STORES).map(|_| {
+fn stores(count: u64, client: &Client, name: &str, is_leased: bool) -> Vec<RedisStore> {
+    let made = (0..count).map(|_| {
         let store = store(client, name).deadline(DEADLINE);
         let store = store
             .remember_refusals(DEADLINE)
@@ -88,7 +89,7 @@ async fn paced(
     a_second: u64,
 ) -> Measured {
     let of_task = a_second / STORES / KEYS;
-    run(server, stores, rule, move |begin, asked| {
+    run(server, (stores, KEYS), rule, move |begin, asked| {
         (begin.elapsed().as_secs_f64() * of_task as f64) as u64 <= asked
     })
     .await
@@ -97,7 +98,7 @@ async fn paced(
 /// One task for each key of each store; it sleeps while it is ahead.
 async fn run(
     server: &Server,
-    stores: &[RedisStore],
+    (stores, keys): (&[RedisStore], u64),
     rule: &TokenBucket,
     is_ahead: impl Fn(Instant, u64) -> bool + Clone + Send + Sync + 'static,
 ) -> Measured {
@@ -107,10 +108,10 @@ async fn run(
         .map(|store| RateLimiter::new(rule.clone(), store.clone()));
     let limiters: Arc<Vec<_>> = Arc::new(limiters.collect());
     let begin = Instant::now();
-    let tasks = (0..STORES * KEYS).map(|task| {
+    let tasks = (0..limiters.len() as u64 * keys).map(|task| {
         let (limiters, is_ahead) = (Arc::clone(&limiters), is_ahead.clone());
         tokio::spawn(async move {
-            let (limiter, key) = (&limiters[(task / KEYS) as usize], task % KEYS);
+            let (limiter, key) = (&limiters[(task / keys) as usize], task % keys);
             let (mut asked, mut admitted) = (0, 0);
             while begin.elapsed() < FOR {
                 if is_ahead(begin, asked) {
@@ -146,8 +147,8 @@ async fn at_most(server: &Server, client: &Client) {
     let rule = TokenBucket::new(Quota::per_second(1_000_000)).burst(4_000_000);
     let mut a_second = [0.0; 2];
     for (is_leased, most) in [false, true].into_iter().zip(&mut a_second) {
-        let stores = stores(client, &format!("most:{is_leased}"), is_leased);
-        let measured = run(server, &stores, &rule, |_, _| false).await;
+        let stores = stores(STORES, client, &format!("most:{is_leased}"), is_leased);
+        let measured = run(server, (&stores, KEYS), &rule, |_, _| false).await;
         *most = measured.decisions / FOR.as_secs_f64();
     }
     let [direct, leased] = a_second;
@@ -158,15 +159,37 @@ async fn at_most(server: &Server, client: &Client) {
     );
 }
 
-/// Keys that are asked about once in a while.
-async fn cold(server: &Server, client: &Client) {
+/// One key from many processes, each of which asks too seldom to lease.
+async fn seldom(server: &Server, client: &Client) {
     // What lies idle is settled before.
     sleep(4 * LEASE_TIME).await;
+    let rule = TokenBucket::new(Quota::per_second(PROCESSES * 6));
+    let stores = stores(PROCESSES, client, "seldom", true);
+    let measured = run(server, (&stores, 1), &rule, |begin, asked| {
+        (begin.elapsed().as_secs_f64() * 3.0) as u64 <= asked
+    });
+    let measured = measured.await;
+    let scripts = measured.scripts / measured.decisions;
+    let mark = if scripts <= 1.01 { ' ' } else { '!' };
+    println!(
+        "{PROCESSES} processes that ask three times a second: scripts for each decision {scripts:.3}{mark}(≤ 1.01)"
+    );
+}
+
+const PROCESSES: u64 = 200;
+
+/// Keys that are asked about once in a while.
+async fn cold(server: &Server, client: &Client) {
     let rule = TokenBucket::new(Quota::per_second(100));
     let mut best = [[f64::INFINITY; 2]; 2];
     for round in 0..12 {
         for (is_leased, best) in [false, true].into_iter().zip(&mut best) {
-            let stores = stores(client, &format!("cold:{round}:{is_leased}"), is_leased);
+            let stores = stores(
+                STORES,
+                client,
+                &format!("cold:{round}:{is_leased}"),
+                is_leased,
+            );
             let limiter = RateLimiter::new(rule.clone(), stores[0].clone());
             let before = spent(server).await;
             for key in 0..COLD {

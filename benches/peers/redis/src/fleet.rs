@@ -1,0 +1,135 @@
+//! One hot key from four processes: how many are let through, and what it costs the server.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    runtime::Runtime,
+    task::LocalSet,
+    time::{sleep, sleep_until},
+};
+use tollgate::{Quota, algorithm::SlidingBuckets, algorithm::SlidingWindow};
+use tollgate_peers::{quick, table, versions::version_of};
+use tollgate_redis_tests::Server;
+
+use crate::{
+    count,
+    libraries::{self, BUCKET, WINDOW},
+    subject::Decide,
+};
+
+const TEXT: &str = "One key, asked about twice as often as fits: 20 000 units, of which none comes back meanwhile, and \
+    40 000 requests in five seconds, from four stores with connections of their own, as of four processes. How many were \
+    admitted, and for each request the commands of the server and the CPU of its process.";
+
+const STORES: usize = 4;
+const TASKS: usize = 16;
+const LIMIT: u32 = 20_000;
+/// How often a task asks.
+const INTERVAL: Duration = Duration::from_millis(8);
+const FOR: Duration = Duration::from_secs(5);
+
+/// For how long a process spends without asking.
+const LEASE_TIME: Duration = Duration::from_millis(100);
+const SYNC_INTERVALS: [Duration; 2] = [Duration::from_millis(10), LEASE_TIME];
+
+pub(crate) fn table(runtime: &Runtime, server: &Server) {
+    table::part("A hot key from four processes", TEXT);
+    table::head(&["library", "promised", "admitted", "", "commands", "CPU, µs"]);
+    let row = |name: &str, stores: Vec<Decide>| {
+        let (asked, admitted, cost) = runtime.block_on(async {
+            let () = server.command("FLUSHALL", &[]).await;
+            let before = count::reset(server).await;
+            let (asked, admitted) = ask(stores).await;
+            // What is counted late.
+            sleep(3 * LEASE_TIME).await;
+            let cost = count::cost(server, before).await;
+            (asked, admitted, cost.of_one(asked as f64))
+        });
+        let over = admitted as f64 / f64::from(LIMIT) - 1.0;
+        let said = match admitted {
+            _ if over > 0.0 => format!("**wrong**: {:.1} % too many", over * 100.0),
+            _ if asked < LIMIT as usize => "too few were asked".to_owned(),
+            _ if over < 0.0 => format!("{:.1} % too few", -over * 100.0),
+            _ => "right".to_owned(),
+        };
+        table::row(&[
+            &name,
+            &LIMIT,
+            &admitted,
+            &said,
+            &format!("{:.2}", cost.commands),
+            &format!("{:.1}", cost.cpu_micros),
+        ]);
+    };
+    let quota = Quota::new(LIMIT.into(), WINDOW);
+    let ours = |lease_time: Option<Duration>| {
+        let store = |_| {
+            let client = runtime.block_on(server.client());
+            let store = libraries::store(&client);
+            let store = lease_time.map_or(store.clone(), |time| store.leased(time));
+            libraries::over(store, SlidingWindow::new(quota))
+        };
+        (0..STORES).map(store).collect()
+    };
+    row("tollgate `SlidingWindow`", ours(None));
+    row(
+        "tollgate `SlidingWindow`, leased for 100 ms",
+        ours(Some(LEASE_TIME)),
+    );
+    let buckets = |_| {
+        let client = runtime.block_on(server.client());
+        libraries::tollgate(&client, SlidingBuckets::new(quota, BUCKET))
+    };
+    row(
+        "tollgate `SlidingBuckets`",
+        (0..STORES).map(buckets).collect(),
+    );
+    let name = format!("trypema {}", version_of("trypema"));
+    let url = &server.url();
+    let direct = |_| runtime.block_on(libraries::trypema(url, LIMIT));
+    if let Some(direct) = (0..STORES).map(direct).collect() {
+        row(&name, direct);
+    }
+    for interval in SYNC_INTERVALS {
+        let hybrid = |_| runtime.block_on(libraries::trypema_hybrid(url, LIMIT, interval));
+        if let Some(hybrid) = (0..STORES).map(hybrid).collect() {
+            row(&format!("{name}, hybrid, synced each {interval:?}"), hybrid);
+        }
+    }
+}
+
+/// How many were asked, and how many were admitted.
+async fn ask(stores: Vec<Decide>) -> (usize, usize) {
+    let (tasks, begin) = (LocalSet::new(), Instant::now());
+    let end = if quick() { FOR / 10 } else { FOR };
+    let mut all = Vec::new();
+    for store in stores {
+        let store = Rc::new(RefCell::new(store));
+        for task in 0..TASKS {
+            let store = Rc::clone(&store);
+            all.push(tasks.spawn_local(async move {
+                let (mut asked, mut admitted) = (0, 0);
+                let mut next = begin + INTERVAL * task as u32 / TASKS as u32;
+                while next < begin + end {
+                    sleep_until(next.into()).await;
+                    let one = store.borrow_mut()(1);
+                    admitted += one.await;
+                    asked += 1;
+                    next += INTERVAL;
+                }
+                (asked, admitted)
+            }));
+        }
+    }
+    tasks.await;
+    let mut sum = (0, 0);
+    for one in all {
+        let (asked, admitted) = one.await.expect("no panic");
+        sum = (sum.0 + asked, sum.1 + admitted);
+    }
+    sum
+}
