@@ -70,14 +70,17 @@ pub(crate) fn table(runtime: &Runtime, server: &Server) {
         let store = |_| {
             let client = runtime.block_on(server.client());
             let store = libraries::store(&client);
-            let store = lease_time.map_or(store.clone(), |time| store.leased(time));
+            let store = match lease_time {
+                Some(time) => store.remember_refusals(time).build().leased(time),
+                None => store.build(),
+            };
             libraries::over(store, SlidingWindow::new(quota))
         };
         (0..STORES).map(store).collect()
     };
     row("tollgate `SlidingWindow`", ours(None));
     row(
-        "tollgate `SlidingWindow`, leased for 100 ms",
+        "tollgate `SlidingWindow`, leased for 100 ms, and refusals remembered",
         ours(Some(LEASE_TIME)),
     );
     let buckets = |_| {

@@ -9,7 +9,11 @@ use skp_ratelimit::{
     storage::{RedisConfig, RedisStorage},
 };
 use throttle_kit::RedisBackend;
-use tollgate::{RateLimiter, algorithm::Scripted, store::RedisStore};
+use tollgate::{
+    RateLimiter,
+    algorithm::Scripted,
+    store::{RedisStore, RedisStoreBuilder},
+};
 use trypema::{
     BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, TrypemaError, WindowSize,
     hybrid::{HybridRateLimiterProvider, SyncInterval},
@@ -33,14 +37,11 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(86_400);
 pub(crate) const BUCKET: Duration = Duration::from_secs(3_600);
 
 pub(crate) fn tollgate(client: &Client, algorithm: impl Scripted) -> Decide {
-    over(store(client), algorithm)
+    over(store(client).build(), algorithm)
 }
 
-pub(crate) fn store(client: &Client) -> RedisStore {
-    let deadline = Duration::from_secs(30);
-    RedisStore::builder(client.clone())
-        .deadline(deadline)
-        .build()
+pub(crate) fn store(client: &Client) -> RedisStoreBuilder {
+    RedisStore::builder(client.clone()).deadline(Duration::from_secs(30))
 }
 
 pub(crate) fn over(store: RedisStore, algorithm: impl Scripted) -> Decide {
