@@ -48,7 +48,7 @@ function measure(at,   cells, number) {
     if (number !~ /^[0-9.]+$/) return
     measured[at]++
     if (!fits(number, at)) missed[at]++
-    if (!(at in worst) || (sign[at] == "≤" ? number > worst[at] + 0 : number < worst[at] + 0)) {
+    if (!(at in worst) || (sign[at] == "≤" ? number + 0 > worst[at] + 0 : number + 0 < worst[at] + 0)) {
         worst[at] = number
         worst_name[at] = name($0)
     }
@@ -64,7 +64,7 @@ function beside(wanted, sign,   parts, count, at, words, length_) {
 }
 
 function fits(number, at) {
-    return sign[at] == "≤" ? number <= bar[at] + 0 : number >= bar[at] + 0
+    return sign[at] == "≤" ? number + 0 <= bar[at] + 0 : number + 0 >= bar[at] + 0
 }
 
 # What a row is called: the cells that are no numbers, or what stands before the first colon.

@@ -203,7 +203,7 @@ async fn cold(server: &Server, client: &Client) {
     let [scripts, cpu] = [0, 1].map(|at| best[1][at] / best[0][at]);
     let mark = if scripts.max(cpu) <= 1.05 { ' ' } else { '!' };
     println!(
-        "{COLD} cold keys: scripts {scripts:.3} of direct, Redis's CPU {cpu:.2}{mark}(≤ 1.05)"
+        "Cold keys, {COLD} of them: scripts {scripts:.3} of direct, Redis's CPU {cpu:.2}{mark}(≤ 1.05)"
     );
 }
 
