@@ -262,6 +262,9 @@ impl Call {
     async fn decide(self, waiting: Vec<Unsent>) {
         let mut decisions = Vec::new();
         for decision in waiting {
+            if decision.answer.is_closed() {
+                continue;
+            }
             // The call before may have brought a lease.
             match self.shared.spend(&self.subject, decision.cost) {
                 Some((reply, _)) => drop(decision.answer.send(Ok(reply))),

@@ -92,11 +92,12 @@ impl Node {
         self.connections[0].state.borrow().is_some()
     }
 
-    /// Why no connection takes a decision; none, if one does, or has not been tried.
-    pub(super) fn outage(&self) -> Option<StoreError> {
+    /// Why no connection takes a decision, or what nobody waits for; none, if one does, or has not
+    /// been tried.
+    pub(super) fn outage(&self, is_late: bool) -> Option<StoreError> {
         let mut outage = None;
         for connection in &self.connections {
-            outage = Some(connection.link(false)?.err()?);
+            outage = Some(connection.link(is_late)?.err()?);
         }
         outage
     }

@@ -106,7 +106,7 @@ impl Shared {
     /// The error of a decision that is not sent because the only server is known to be unavailable;
     /// `None` if it is to be sent, or if this limit has not asked before.
     pub(super) fn known_outage<L: Limit>(&self, limit: &L) -> Option<StoreError> {
-        let outage = self.servers.only.as_ref()?.outage()?;
+        let outage = self.servers.only.as_ref()?.outage(false)?;
         let scripts = self.script_cache.known(limit)?;
         let known = self.misconfiguration(&scripts.loadable, 0, &outage);
         let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
@@ -164,7 +164,7 @@ impl Shared {
             Wait::Until(deadline) => (deadline, false),
             Wait::Late(timeout) => (Instant::now() + timeout, true),
         };
-        let mut script = script.map(Loadable::as_lately);
+        let mut script = script.map(Loadable::to_send_first);
         let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
@@ -183,7 +183,7 @@ impl Shared {
             let message = match failure::replies_or_error(frame) {
                 Ok(replies) => match script.filter(|_| replies.first().is_some_and(has_tail)) {
                     Some(plain) => {
-                        script = Some(plain.meets_holds());
+                        script = Some(plain.beside_holds_from_now());
                         continue;
                     }
                     None => return Ok(replies),

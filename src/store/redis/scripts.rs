@@ -85,14 +85,14 @@ impl Loadable {
     }
 
     /// The script that decides the same where others hold units, as they do about this key.
-    pub(super) fn meets_holds(&self) -> &Self {
+    pub(super) fn beside_holds_from_now(&self) -> &Self {
         self.met_holds.store(CALLS_BESIDE_HOLDS, Relaxed);
         let make = || Box::new(Self::new(self.limits.clone(), true, self.decisions));
         self.beside.get_or_init(make)
     }
 
-    /// The one that was needed lately.
-    pub(super) fn as_lately(&self) -> &Self {
+    /// The script for what others hold, for a while after it was needed.
+    pub(super) fn to_send_first(&self) -> &Self {
         let left = self.met_holds.load(Relaxed);
         match self.beside.get() {
             Some(beside) if left > 0 => {

@@ -38,7 +38,7 @@ pub struct RedisUsage {
     pub leased: u64,
     /// How many units this process has leased.
     pub units_leased: u64,
-    /// How many leased units were not spent, and given back.
+    /// How many leased units this process has given back unspent.
     pub units_given_back: u64,
     /// How many units the calls that failed asked for or gave back. Of these, what Redis holds is
     /// kept from all until it ends: see [`leased`](super::RedisStore::leased).

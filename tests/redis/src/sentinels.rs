@@ -120,11 +120,9 @@ impl Sentinels {
         Some(())
     }
 
-    /// Waits until the replica is in sync, and then cuts it off: it can still be promoted, and does
-    /// not know what is written from now on.
-    pub async fn part_the_replica(&self) {
-        let primary = self.primary().await;
-        let written = replicated(primary).await;
+    /// Waits until the replica has all that is written now.
+    pub async fn replica_is_in_step(&self) {
+        let written = replicated(self.primary().await).await;
         until("a replica in step", async || {
             for server in &self.servers {
                 if replicated(server).await < written {
@@ -134,6 +132,13 @@ impl Sentinels {
             Some(())
         })
         .await;
+    }
+
+    /// Waits until the replica is in sync, and then cuts it off: it can still be promoted, and does
+    /// not know what is written from now on.
+    pub async fn part_the_replica(&self) {
+        let primary = self.primary().await;
+        self.replica_is_in_step().await;
         for server in &self.servers {
             if server.port() != primary.port() {
                 // Nobody has this user name, so the replica is not let in again.

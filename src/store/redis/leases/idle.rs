@@ -18,11 +18,11 @@ use super::{Lease, Leases, Settlement};
 /// What lies idle is settled once in a lease time, and no more often than this.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
-/// After so many settlements decisions come first.
-const SETTLED_AT_ONCE: usize = 100;
+/// So many are settled at once, and the others after 10 ms: decisions come between.
+const SETTLED_AT_ONCE: usize = 500;
 
 impl Leases {
-    /// What lies idle; none, if nothing is leased.
+    /// What lies idle, up to so many; none, if nothing is leased.
     pub(super) fn idle(&self, shared: &Shared, is_out: bool) -> Option<Vec<(Subject, Settlement)>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
@@ -35,6 +35,9 @@ impl Leases {
                 let is_kept = is_out && age < self.held_for;
                 !is_kept && !lease.can_be_spent(now, self.time, is_wall_time)
             };
+            if idle.len() == SETTLED_AT_ONCE {
+                break;
+            }
             if let Some(lease) = bucket.lease.take_if(is_over) {
                 idle.push((subject.clone(), lease.settlement()));
             }
@@ -48,18 +51,21 @@ impl Leases {
 /// It ends once nothing is leased, or with its runtime.
 pub(super) async fn settle(mut timed: Timed, shared: Arc<Shared>) {
     let leases = Arc::clone(&timed.leases);
+    let round = leases.time().max(SHORTEST_ROUND);
+    let mut pause = round;
     loop {
-        tokio::time::sleep(leases.time().max(SHORTEST_ROUND)).await;
+        tokio::time::sleep(pause).await;
         let only = shared.servers.only.as_ref();
-        let is_out = only.is_some_and(|server| server.outage().is_some());
+        let is_out = only.is_some_and(|server| server.outage(true).is_some());
         let Some(idle) = leases.idle(&shared, is_out) else {
             timed.has_ended = true;
             return;
         };
-        for (at, (subject, settlement)) in idle.into_iter().enumerate() {
-            if at > 0 && at % SETTLED_AT_ONCE == 0 {
-                tokio::time::sleep(SHORTEST_ROUND).await;
-            }
+        pause = match idle.len() {
+            SETTLED_AT_ONCE => SHORTEST_ROUND,
+            _ => round,
+        };
+        for (subject, settlement) in idle {
             let mut steps = Vec::new();
             leases.settle(&mut steps, settlement);
             tokio::spawn(settle_one(
