@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::test_runner::TestCaseError;
 use tokio::time::sleep;
 use tollgate::{
-    EachOf, Quota, RateLimiter, StoreErrorKind,
+    EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{FixedWindow, InFlight, SlidingLog},
     clock::{Clock, ManualClock, SystemClock},
     store::{EitherStore, LocalStore, RedisStore},
@@ -35,10 +35,30 @@ fn a_key_is_refused_or_let_through_until_the_instant_that_was_said() {
                 clock.set(instant(now));
                 let answer = redis.wait(limiter.ask(call));
                 let answer = answer.map(|told| told.map(|told| told.decision));
-                answer.map_err(|error| TestCaseError::fail(format!("{call:?}: {error:?}")))
+                answer.map_err(|error| {
+                    TestCaseError::fail(format!("{} {now} {call:?}: {error:?}", subject.name))
+                })
             })
         })
     });
+}
+
+#[tokio::test]
+async fn a_key_can_be_refused_for_ever() {
+    let server = Server::start().await;
+    let limiter = RateLimiter::new(
+        FixedWindow::new(Quota::per_hour(1)),
+        store(server.client().await),
+    );
+    let for_ever = Timestamp::from_micros(u64::MAX);
+    limiter.refuse_until("bob", for_ever).await.unwrap();
+    for _ in 0..2 {
+        assert!(!limiter.check("bob").await.unwrap().is_admitted());
+    }
+    limiter.let_through_until("bob", for_ever).await.unwrap();
+    for _ in 0..2 {
+        assert!(limiter.check("bob").await.unwrap().is_admitted());
+    }
 }
 
 #[tokio::test]
