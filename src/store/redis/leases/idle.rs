@@ -2,8 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
 use crate::store::redis::{
     Shared,
     arguments::Units,
@@ -66,14 +64,8 @@ pub(super) async fn settle(mut timed: Timed, shared: Arc<Shared>) {
             _ => round,
         };
         for (subject, settlement) in idle {
-            let mut steps = Vec::new();
-            leases.settle(&mut steps, settlement);
-            tokio::spawn(settle_one(
-                Arc::clone(&shared),
-                subject,
-                steps.into(),
-                settlement,
-            ));
+            let of_all = (Arc::clone(&leases), Arc::clone(&shared));
+            tokio::spawn(settle_one(of_all, subject, settlement));
         }
     }
 }
@@ -102,11 +94,17 @@ impl Drop for Timed {
 }
 
 /// Says what was spent of a lease: once, and late is better than never.
-async fn settle_one(shared: Arc<Shared>, subject: Subject, steps: Bytes, settlement: Settlement) {
+async fn settle_one(
+    (leases, shared): (Arc<Leases>, Arc<Shared>),
+    subject: Subject,
+    settlement: Settlement,
+) {
+    let mut steps = Vec::new();
+    leases.settle(&mut steps, settlement);
     let keys = subject.keys();
     let _changing = shared.changing(&keys[0]);
     let nothing = (Op::Decide, Units::Cost(0));
-    let words = [shared.arguments(&*subject.queries, nothing), steps];
+    let words = [shared.arguments(&*subject.queries, nothing), steps.into()];
     let wait = Wait::Late(shared.deadline().max(LATE_TIMEOUT));
     let script = Some(subject.script.leased());
     let settled = shared.replies(script, (&keys, &words), wait).await;

@@ -526,9 +526,13 @@ const HELD_FOR: Duration = Duration::from_secs(5);
 fn alone(clock: &ManualClock) -> (RedisStore, Arc<Leases>, Subject) {
     let store = store(1, clock).leased(LEASE_TIME);
     let leases = Arc::clone(store.leases.as_ref().expect("leases"));
-    let query = Query::new(&store, &TokenBucket::new(Quota::per_second(1_000)), 0);
-    let subject = query.subject(Ask::Charge(1)).expect("a subject");
+    let subject = subject_of(&store, 0);
     (store, leases, subject)
+}
+
+fn subject_of(store: &RedisStore, key: u32) -> Subject {
+    let query = Query::new(store, &TokenBucket::new(Quota::per_second(1_000)), key);
+    query.subject(Ask::Charge(1)).expect("a subject")
 }
 
 fn has_leased(store: &RedisStore, subject: &Subject) {
@@ -578,6 +582,34 @@ async fn what_lies_idle_is_settled_after_an_outage_if_it_is_still_held() {
     clock.advance(HELD_FOR);
     assert_eq!(idle(true), Some(1));
     assert_eq!(idle(true), None);
+}
+
+#[tokio::test]
+async fn many_that_lie_idle_are_settled_in_batches_and_none_is_left() {
+    let clock = ManualClock::at(at(0));
+    let (store, leases, _) = alone(&clock);
+    for key in 0..1_100 {
+        has_leased(&store, &subject_of(&store, key));
+    }
+    clock.advance(LEASE_TIME);
+    let idle = || leases.idle(&store.shared, false).map(|idle| idle.len());
+    let batches = [idle(), idle(), idle(), idle()];
+    assert_eq!(batches, [Some(500), Some(500), Some(100), None]);
+}
+
+#[test]
+fn no_more_than_half_of_the_known_buckets_are_asked_for_at_once() {
+    let (store, leases, _) = alone(&ManualClock::at(at(0)));
+    let ask = |key| {
+        let leasing = store.shared.leasing(&subject_of(&store, key), &[1; 5]);
+        leasing.expect("leases")
+    };
+    let mut asked: Vec<_> = (0..5_100).map(ask).collect();
+    asked.retain(Leasing::says_something);
+    assert_eq!(asked.len(), MAX_BUCKETS / 2);
+    drop(asked);
+    assert_eq!(lock(&leases.known).leased, 0);
+    assert!(ask(0).says_something());
 }
 
 #[test]
