@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate::Quota;
+use tollgate::{Quota, algorithm::described::Kind};
 use tollgate_algorithms::Row;
 
 use crate::{
@@ -341,11 +341,11 @@ fn every_algorithm(quota: &str, burst: Option<u64>) -> Result<Vec<Limit>, String
         .find(|it| *it > 0 && period.is_multiple_of(*it));
     let precision = format!("{}us", precision.unwrap_or(period));
     let interval = format!("{}us", period.div_ceil(read.units().max(1)));
-    let value = |field: &Field| match field.name {
-        "quota" => Some(json!(quota)),
-        "burst" | "capacity" | "requests" => Some(json!(burst)),
-        "precision" => Some(json!(precision)),
-        "interval" => Some(json!(interval)),
+    let value = |field: &Field| match (field.kind, field.name) {
+        (Kind::Quota, _) => Some(json!(quota)),
+        (Kind::AtOnce, _) => Some(json!(burst)),
+        (Kind::Interval, _) => Some(json!(interval)),
+        (_, "precision") => Some(json!(precision)),
         _ => field.default_value(),
     };
     // A number of its own is for the picture, where all have the same ones.

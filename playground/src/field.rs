@@ -9,6 +9,8 @@ use tollgate::algorithm::described::{self, Kind};
 pub struct Field {
     /// As a file has it.
     pub name: &'static str,
+    /// What stands in it.
+    pub kind: Kind,
     /// How it is filled in.
     pub input: Input,
     /// What it is at first, where the limit is none without it.
@@ -50,8 +52,9 @@ impl Field {
     pub(crate) fn of(field: &described::Field) -> Self {
         Self {
             name: field.name,
+            kind: field.kind,
             input: match field.kind {
-                Kind::Number => Input::Number,
+                Kind::AtOnce => Input::Number,
                 Kind::Flag => Input::Check,
                 _ => Input::Text,
             },
@@ -88,6 +91,7 @@ impl Field {
 const fn method(name: &'static str, called: &'static str) -> Field {
     Field {
         name,
+        kind: Kind::Flag,
         input: Input::Check,
         needed: None,
         hint: "",

@@ -1,7 +1,7 @@
 //! Any of tollgate's algorithms, as a configuration file has it, and what a program makes of it.
 
 use serde_json::{Map, Value};
-use tollgate::Quota;
+use tollgate::{Quota, algorithm::described::Kind};
 use tollgate_algorithms::Numbers;
 
 use crate::{
@@ -93,7 +93,7 @@ impl Limit {
 
     /// The burst or the capacity: by default the quota's units.
     pub fn burst(&self) -> u64 {
-        let own = self.number("burst").or_else(|| self.number("capacity"));
+        let own = self.burst_field().and_then(|field| self.number(field));
         own.unwrap_or_else(|| self.quota().map_or(0, Quota::units))
     }
 
@@ -155,8 +155,9 @@ impl Limit {
 
     /// The name of the field that says how much is let through at once, where there is one.
     pub fn burst_field(&self) -> Option<&'static str> {
-        let mut names = self.entry.fields.iter().map(|field| field.name);
-        names.find(|name| ["burst", "capacity"].contains(name))
+        let mut fields = self.entry.fields.iter();
+        let burst = fields.find(|field| field.kind == Kind::AtOnce && field.needed.is_none());
+        burst.map(|field| field.name)
     }
 
     /// What the limit does to these requests.

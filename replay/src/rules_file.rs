@@ -7,10 +7,10 @@ use std::{
 };
 
 use http::{HeaderName, header};
-use playground::limit::Limit;
+use playground::{algorithms::ALGORITHMS, limit::Limit};
 use serde::Serialize;
 use serde_json::Value;
-use tollgate::{Quota, rules::Rules};
+use tollgate::{Quota, algorithm::described::Kind, rules::Rules};
 
 use crate::{extensions::ExtensionSources, key_text::KeyText};
 
@@ -208,14 +208,20 @@ impl Scale {
     }
 
     fn apply(self, limit: &mut Value) {
-        let Some(fields) = limit.as_object_mut() else {
+        let algorithm = text_of(limit, "algorithm");
+        let Some(entry) =
+            (ALGORITHMS.iter()).find(|entry| algorithm.as_deref() == Some(entry.name))
+        else {
             return;
         };
-        for (field, value) in fields {
-            let scaled = match &**field {
-                "burst" | "capacity" => value.as_u64().map(|units| self.of(units).into()),
-                "quota" => value.as_str().and_then(|text| self.quota(text)),
-                "interval" => value.as_str().and_then(|text| self.interval(text)),
+        for field in &entry.fields {
+            let Some(value) = limit.get_mut(field.name) else {
+                continue;
+            };
+            let scaled = match field.kind {
+                Kind::AtOnce => value.as_u64().map(|units| self.of(units).into()),
+                Kind::Quota => value.as_str().and_then(|text| self.quota(text)),
+                Kind::Interval => value.as_str().and_then(|text| self.interval(text)),
                 _ => None,
             };
             if let Some(scaled) = scaled {

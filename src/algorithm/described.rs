@@ -78,8 +78,10 @@ pub enum Kind {
     Quota,
     /// A span of time.
     Span,
-    /// A whole number.
-    Number,
+    /// The span of time for one request: half as long for twice as many.
+    Interval,
+    /// How much is let through at once: a whole number.
+    AtOnce,
     /// True or false.
     Flag,
 }
@@ -90,8 +92,8 @@ impl Kind {
         match self {
             Self::Text => "a text",
             Self::Quota => "a quota such as \"20/s\"",
-            Self::Span => "a span of time such as \"100ms\"",
-            Self::Number => "a whole number",
+            Self::Span | Self::Interval => "a span of time such as \"100ms\"",
+            Self::AtOnce => "a whole number",
             Self::Flag => "true or false",
         }
     }
@@ -102,7 +104,7 @@ pub const QUOTA: Field = Field::new("quota", Kind::Quota, "20/s");
 
 /// The most at once, of a bucket that calls it so.
 pub(super) const fn burst(name: &'static str) -> Field {
-    Field::new(name, Kind::Number, "40").with_default("the quota's units")
+    Field::new(name, Kind::AtOnce, "40").with_default("the quota's units")
 }
 
 /// The fields that somebody has written down, each with its value as a text that was checked.

@@ -366,7 +366,7 @@ impl Described for InFlight {
 
     fn fields() -> Vec<Field> {
         vec![
-            Field::new("requests", Kind::Number, "5"),
+            Field::new("requests", Kind::AtOnce, "5"),
             Field::new("held-at-most", Kind::Span, "60s").with_default("60s"),
         ]
     }

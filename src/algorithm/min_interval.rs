@@ -165,7 +165,7 @@ impl Described for MinInterval {
     const NAME: &'static str = "min-interval";
 
     fn fields() -> Vec<Field> {
-        vec![Field::new("interval", Kind::Span, "500ms")]
+        vec![Field::new("interval", Kind::Interval, "500ms")]
     }
 
     fn build(given: &Given) -> Result<Self, String> {

@@ -22,7 +22,7 @@ const HEAD: &str = "\
 /// The example of a field's value, as a file has it.
 fn example(field: &Field) -> Value {
     match field.kind {
-        Kind::Number | Kind::Flag => field.example.parse().expect("a number or a flag"),
+        Kind::AtOnce | Kind::Flag => field.example.parse().expect("a number or a flag"),
         _ => field.example.into(),
     }
 }

@@ -40,10 +40,10 @@ impl Value {
         let text = text.ok_or_else(|| format!("`{name}` must be {expected}"))?;
         let (is_one, checked) = match field.kind {
             Kind::Text => (true, Ok(())),
-            Kind::Number => (text.parse::<u64>().is_ok(), Ok(())),
+            Kind::AtOnce => (text.parse::<u64>().is_ok(), Ok(())),
             Kind::Flag => (text.parse::<bool>().is_ok(), Ok(())),
             Kind::Quota => (true, text.parse::<Quota>().map(drop)),
-            Kind::Span => (true, span_of_text(&text).map(drop)),
+            Kind::Span | Kind::Interval => (true, span_of_text(&text).map(drop)),
         };
         match checked {
             Err(why) => Err(format!("`{name}`: {why}")),
