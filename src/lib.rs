@@ -88,7 +88,9 @@
 //! The signatures name no other crate, but for a hidden bound of `pin_project_lite` on `Unpin`. A
 //! new major version of a crate in the table is a new major version of this crate. No type of
 //! `metrics` or `tracing` is public, but your recorder or subscriber must fit their version: a new
-//! major version of them is a new minor version of this crate.
+//! major version of them is a new minor version of this crate. axum's `ConnectInfo` and
+//! `MatchedPath` and tonic's connect info are read from the extensions of a request: of another
+//! version than this crate's they are not found.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -136,8 +138,6 @@ pub mod rules;
 #[cfg(feature = "layer")]
 mod store_error;
 
-#[doc(hidden)]
-pub use algorithm::limit::{OneKey, OneKeyForEach};
 pub use decision::{Decision, PolicyDecision};
 pub use each_of::EachOf;
 pub use error::{ConfigError, StoreError, StoreErrorKind};

@@ -28,7 +28,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter,
     algorithm::TokenBucket,
-    choice::{Choose, by_request},
+    choice::{ByRequest, by_request},
     key::{Key, PeerIp},
     observe::Metrics,
     response::{Fields, Http},
@@ -116,6 +116,7 @@ fn count(name: &str) -> f64 {
 fn subject(name: &str) {
     let limiter = || RateLimiter::new(token_bucket(), LocalStore::new());
     let text_limiter = || RateLimiter::new(token_bucket(), LocalStore::new());
+    let chosen = || RateLimitLayer::new(choice(), LocalStore::new(), PeerIp::new());
     match name {
         "check, address" => run(addresses(), check(limiter())),
         "bare, address" => run(addresses(), bare(token_bucket())),
@@ -206,15 +207,11 @@ fn layer() -> RateLimitLayer<TokenBucket, LocalStore<TokenBucket, IpAddr>, PeerI
 }
 
 /// Eight limits, of which the last is for these requests.
-fn chosen() -> RateLimitLayer<
-    impl Choose<Request<()>, Limit = TokenBucket> + Clone,
-    LocalStore<TokenBucket, IpAddr>,
-    PeerIp,
-> {
+fn choice() -> ByRequest<impl Fn(&Request<()>) -> TokenBucket + Clone> {
     let limits: Arc<[_]> = (1..=8)
         .map(|number| token_bucket().named(format!("r{number}")))
         .collect();
-    let choose = move |request: &Request<()>| {
+    by_request(move |request: &Request<()>| {
         let (method, path) = (request.method(), request.uri().path());
         let posted = (1..8).find(|number| {
             let rest = path.strip_prefix("/r");
@@ -222,8 +219,7 @@ fn chosen() -> RateLimitLayer<
             method == Method::POST && own.is_some_and(|id| !id.contains('/'))
         });
         limits[posted.map_or(7, |number| number - 1)].clone()
-    };
-    RateLimitLayer::new(by_request(choose), LocalStore::new(), PeerIp::new())
+    })
 }
 
 const ROUTES: [&str; 7] = ["1/", "2/", "3/", "4/", "5/", "6/", "7/"];

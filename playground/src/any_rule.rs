@@ -4,8 +4,8 @@
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use tollgate::{
-    OneKey, PolicyDecision, Timestamp,
-    algorithm::{Ending, KeyLimit, Limit, Policy},
+    PolicyDecision, Timestamp,
+    algorithm::{Ending, KeyLimit, Limit, Policy, TokenBucket},
 };
 
 use crate::simulate::{Looks, Request, Run, simulate};
@@ -140,7 +140,8 @@ impl<A: KeyLimit> Rule for Of<A> {
 
 impl Limit for AnyRule {
     type Snapshot = Kept;
-    type Keys = OneKey;
+    // One key, as every algorithm.
+    type Keys = <TokenBucket as Limit>::Keys;
 
     // Some algorithms do. One that does not is asked in vain, and does nothing.
     const SETTLES: bool = true;

@@ -46,7 +46,7 @@
 //! |---|---|
 //! | write a rule | [`Algorithm`] |
 //! | let Redis run it | [`Scripted`]: the rule once more, in Lua |
-//! | choose one for each request | nothing: [`by_request`](crate::choice::by_request); for a table of plans [`Choose`](crate::choice::Choose) |
+//! | choose one for each request | nothing: [`by_request`](crate::choice::by_request) takes a closure |
 //!
 //! The example `custom_algorithm` is a whole one. Every algorithm is a [`KeyLimit`], as are a tuple
 //! of them and one that is settled, and so a [`Limit`]: these are what stores and layers ask for.
@@ -93,8 +93,7 @@ pub use limit::{Ending, KeyLimit, Limit};
 pub use min_interval::MinInterval;
 pub use overridden::Override;
 pub(crate) use script::Member;
-#[doc(hidden)]
-pub use script::{MemberReply, ScriptReply};
+pub(crate) use script::{MemberReply, ScriptReply};
 pub use script::{Script, Scripted};
 pub use settled::Settled;
 pub use sliding_buckets::SlidingBuckets;

@@ -47,84 +47,12 @@
 //! [`MinInterval`]: crate::algorithm::MinInterval
 //! [`InFlight`]: crate::algorithm::InFlight
 
-use crate::algorithm::Limit;
-
 mod by_request;
+mod choose;
 #[cfg(feature = "reload")]
 mod reloadable;
 
 pub use by_request::{ByRequest, by_request};
+pub(crate) use choose::Choose;
 #[cfg(feature = "reload")]
 pub use reloadable::Reloadable;
-
-/// Chooses the algorithm of each request.
-///
-/// An algorithm chooses itself for every request. Implement the trait for a table of plans, where
-/// the closure of [`by_request`] would have to clone the plan.
-///
-/// # Example: plans in a table
-///
-/// ```
-/// use http::Request;
-/// use tollgate::{Quota, RateLimitLayer};
-/// use tollgate::{algorithm::FixedWindow, choice::Choose, key::Header, store::LocalStore};
-///
-/// #[derive(Clone)]
-/// struct Plans([FixedWindow; 2]);
-///
-/// impl<B> Choose<Request<B>> for Plans {
-///     type Limit = FixedWindow;
-///     type Choice = usize;
-///
-///     fn choose(&self, request: &Request<B>) -> usize {
-///         usize::from(request.headers().contains_key("x-paid"))
-///     }
-///     fn limit<'a>(&'a self, plan: &'a usize) -> &'a FixedWindow {
-///         &self.0[*plan]
-///     }
-/// }
-///
-/// # use http::Response;
-/// # use tower::{Layer, Service, ServiceExt};
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let plans = Plans([2, 5].map(|units| FixedWindow::new(Quota::per_day(units)).named("daily")));
-/// let limit = RateLimitLayer::new(plans, LocalStore::new(), Header::new("x-user"));
-/// # let inner = tower::service_fn(|_| async { Ok::<_, ()>(Response::new(String::new())) });
-/// # let service = limit.layer(inner);
-/// let request = Request::get("/").header("x-user", "bob").header("x-paid", "yes");
-/// let response = service.oneshot(request.body(String::new()).unwrap()).await.unwrap();
-/// assert_eq!(response.headers()["ratelimit"].to_str().unwrap().split(';').nth(1), Some("r=4"));
-/// # });
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` chooses no algorithm for requests of type `{Req}`",
-    label = "neither an algorithm nor a choice of one for `{Req}`",
-    note = "use one of `tollgate::algorithm` (`TokenBucket::new(Quota::per_second(20))`, say), or let a closure choose one: `tollgate::choice::by_request(|request: &{Req}| ..)`",
-    note = "a `RateLimiter` has no request: its choice is made for `()`"
-)]
-pub trait Choose<Req> {
-    /// The algorithm, or [each of several](crate::EachOf).
-    type Limit: Limit;
-    /// What was chosen. It stays with the request until the response is there, so it should be
-    /// small: an index into a table, say.
-    type Choice: Send + 'static;
-
-    /// Chooses for this request.
-    fn choose(&self, request: &Req) -> Self::Choice;
-
-    /// The limit that was chosen.
-    fn limit<'a>(&'a self, choice: &'a Self::Choice) -> &'a Self::Limit;
-}
-
-impl<Req, L: Limit> Choose<Req> for L {
-    type Limit = L;
-    type Choice = ();
-
-    #[inline]
-    fn choose(&self, _request: &Req) {}
-
-    #[inline]
-    fn limit<'a>(&'a self, (): &'a ()) -> &'a L {
-        self
-    }
-}

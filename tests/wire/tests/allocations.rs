@@ -20,7 +20,7 @@ use ready::ready;
 use tollgate::{
     EachOf, Quota, RateLimit, RateLimitLayer, RateLimiter, Timestamp,
     algorithm::*,
-    choice::{Choose, Reloadable, by_request},
+    choice::{Reloadable, by_request},
     clock::ManualClock,
     key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
     observe::Event,
@@ -190,7 +190,7 @@ type Limited<C, L, K, F> = RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F>
 /// The same for a limit that is chosen, or that has several keys.
 fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
 where
-    C: Choose<Request<()>, Limit = L> + Clone,
+    C: Clone,
     L: LocalBuckets<K>,
     F: Clone,
     Limited<C, L, K, F>: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
