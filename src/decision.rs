@@ -174,7 +174,7 @@ impl Decision {
         self.binding().never_fits()
     }
 
-    /// How long until the state is as good as fresh.
+    /// How long until all units are back, if nothing more is charged.
     pub fn reset_after(&self) -> Duration {
         let resets = self.all().iter().map(PolicyDecision::reset_after);
         resets.max().unwrap_or_default()

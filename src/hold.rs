@@ -122,7 +122,7 @@ pub(crate) enum EndsWhen {
     Dropped,
 }
 
-/// A future of the end of a settlement. Dropping it does not stop the settlement.
+/// Await it to know that the store has the settlement; dropping it loses nothing.
 // None, if all is done and well.
 pub struct Settlement(Option<Pin<Box<dyn Future<Output = Written> + Send>>>);
 

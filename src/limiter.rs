@@ -62,8 +62,8 @@ pub struct RateLimiter<Algo, Store, Observer = ()> {
     observer: Observer,
 }
 
-/// A limiter with a [`LocalStore`](crate::store::LocalStore), whose type would name the algorithm
-/// twice.
+/// Short for a limiter over a [`LocalStore`](crate::store::LocalStore), to write its type in a
+/// signature.
 ///
 /// # Example: a limiter in a struct
 ///
@@ -256,8 +256,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// A bucket owes a bounded debt, and forgives what is debited beyond it: 100 003 a day owes at
     /// most 104 249 units, 100 000 a day ten thousand million
     /// (`a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits` in
-    /// `tests/holds.rs`). The larger the common divisor of the units and the period's microseconds,
-    /// the larger the debt.
+    /// `tests/holds.rs`).
     ///
     /// # Errors
     ///
@@ -353,11 +352,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        let told = Override {
+        let overriding = Override {
             until,
             lets_through: false,
         };
-        Call::new(self, key, Request::Change(Change::Override(told)))
+        Call::new(self, key, Request::Change(Change::Override(overriding)))
     }
 
     /// Lets every request of this key through until that instant, by the store's clock, and charges
@@ -383,11 +382,11 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         S: Store<C::Limit, K>,
         W: Observe<K>,
     {
-        let told = Override {
+        let overriding = Override {
             until,
             lets_through: true,
         };
-        Call::new(self, key, Request::Change(Change::Override(told)))
+        Call::new(self, key, Request::Change(Change::Override(overriding)))
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use name::PolicyName;
 
 const MAX_NAME_LEN: usize = 64;
 
-/// Tells one policy's buckets from another's: a bucket is *(policy, key)*, in every store.
+/// The number under which stores keep the buckets of one policy: a bucket is *(policy, key)*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PolicyId(u64);
 
@@ -49,8 +49,8 @@ impl PolicyId {
     }
 }
 
-/// The name of a policy, and its numbers on the wire: the most at once, and the time to win it
-/// back.
+/// What a limit is called and shows to callers: its name, the most at once, and the time until all
+/// of that is back.
 ///
 /// A policy that is [named](Self::named) is its name and its algorithm: it keeps its buckets when
 /// its numbers change. One that is not is its algorithm and its numbers, and its name is made of

@@ -20,20 +20,20 @@ use crate::support::{Echo, broken, by_hand};
 use crate::tokio_time::store;
 
 /// What was recorded about the limit of this name.
-struct Told(PrometheusHandle, &'static str);
+struct Recorded(PrometheusHandle, &'static str);
 
 /// A recorder for this thread, with one bucket of a minute in each histogram.
-fn recorded(limit: &'static str) -> (metrics::LocalRecorderGuard<'static>, Told) {
+fn recorded(limit: &'static str) -> (metrics::LocalRecorderGuard<'static>, Recorded) {
     let builder = PrometheusBuilder::new();
     let builder = builder.set_buckets_for_metric(Matcher::Prefix("tollgate".into()), &[60.0]);
     let recorder = builder.unwrap().build_recorder();
-    let told = Told(recorder.handle(), limit);
+    let told = Recorded(recorder.handle(), limit);
     // It lives as long as the test's process.
     let recorder = Box::leak(Box::new(recorder));
     (metrics::set_default_local_recorder(recorder), told)
 }
 
-impl Told {
+impl Recorded {
     /// The samples of this metric, in alphabetical order: the values of these labels, which are all
     /// that it has but the limit, and the number.
     fn samples(&self, metric: &str, labels: &str) -> Vec<String> {
@@ -179,7 +179,7 @@ fn a_crowd_is_counted_whole_and_has_no_more_labels_than_one_caller() {
     const THREADS: u64 = 8;
     const PLANS: u64 = 300;
     let recorder = PrometheusBuilder::new().build_recorder();
-    let told = Told(recorder.handle(), "crowd");
+    let told = Recorded(recorder.handle(), "crowd");
     let counts = metrics::with_local_recorder(&recorder, || Metrics::new("crowd"));
     let store = LocalStore::new();
     let check_each = |thread: u64| {

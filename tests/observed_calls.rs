@@ -25,14 +25,14 @@ use tollgate::{
 use tollgate_algorithms::every_algorithm;
 
 /// What is told of each call, as it was answered.
-type Told = (Outcome, Option<String>);
+type Outcomes = (Outcome, Option<String>);
 
 async fn is_told_once_as_it_is_answered<A, S>(name: &str, algorithm: A, store: S)
 where
     A: KeyLimit,
     S: Store<A, u64>,
 {
-    let seen: Arc<Mutex<Vec<Told>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<Outcomes>>> = Arc::default();
     let told = Arc::clone(&seen);
     let limiter = RateLimiter::new(algorithm, store).observe(move |event: &Event<'_, u64>| {
         assert_eq!((event.key(), event.cost()), (Some(&7), 1));

@@ -7,8 +7,8 @@ use super::{Algorithm, Status};
 /// An algorithm whose units can be held and [settled](super::Settled) later.
 ///
 /// A hold keeps units without charging them. It is admitted if all that is held would fit together
-/// with it, and settling charges what was really spent. That keeps the algorithm's own bound, by
-/// the time of settlement and by the time of admission, if its rule is
+/// with it, and settling charges what was really spent. That keeps the algorithm's own bound,
+/// whether a request counts when it is admitted or when it is settled, if its rule is
 ///
 /// - **monotone in units**: if more units fit, fewer do;
 /// - **monotone in time**: what fits now fits later, if nothing else is charged;
@@ -16,7 +16,7 @@ use super::{Algorithm, Status};
 ///   instant.
 ///
 /// Then every unit that is settled is one that the algorithm alone would have admitted at that
-/// instant. As all that is held could be charged at any instant, the bound holds by the time of
+/// instant. As all that is held could be charged at any instant, so it is by the time of
 /// admission too.
 ///
 /// The buckets, windows and logs of this crate are additive. `MinInterval`, which counts requests,

@@ -9,7 +9,8 @@ use crate::{
     decision::{Decision, LazyStatus, PolicyDecision, Status},
 };
 
-/// An [algorithm](crate::algorithm), or [each of several](crate::EachOf).
+/// What a request is held to: one [algorithm](crate::algorithm), a tuple of several, or [one for
+/// each of several keys](crate::EachOf).
 ///
 /// Every [`Algorithm`] is one: implement that, not this, to which methods may be added. They are
 /// called once a [store](crate::store) has decided.
@@ -89,7 +90,8 @@ pub trait Limit: Clone + Send + Sync + 'static {
     }
 }
 
-/// Any limit that is charged to one key: an [`Algorithm`], or a tuple of several.
+/// A limit whose units all count for one key: an [`Algorithm`] or a tuple, but no
+/// [`EachOf`](crate::EachOf).
 ///
 /// One that is [settled](super::Settled) is a `KeyLimit`, too, and so is
 /// [`InFlight`](super::InFlight). An algorithm's own methods are given what a request counts: each
@@ -163,7 +165,8 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
     }
 }
 
-/// How an admission ends.
+/// How a request that was let through has ended, so that what it held is charged, freed or given
+/// back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// It is [settled](crate::algorithm::Settled): what was spent of the units that it holds is
@@ -265,14 +268,14 @@ impl<A: Algorithm> KeyLimit for A {
     #[inline]
     fn snapshot(&self, state: &A::State, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
         let policy = self.policy();
-        policy.told((policy.units(cost), admitted), |(cost, admitted)| {
+        policy.as_enforced((policy.units(cost), admitted), |(cost, admitted)| {
             self.lazy_status(state, cost, admitted, now)
         })
     }
 
     fn refused_for(&self, wait: Duration, now: Timestamp) -> LazyStatus {
         self.policy()
-            .told((1, false), |(_, admitted)| match admitted {
+            .as_enforced((1, false), |(_, admitted)| match admitted {
                 true => self.lazy_status(&Algorithm::fresh(self, now), 0, true, now),
                 false => LazyStatus::Known(Status::refused_for(wait.as_micros() as u64)),
             })
@@ -297,16 +300,16 @@ impl<A: Algorithm> KeyLimit for A {
 }
 
 impl Policy {
-    /// What is told of a cost that is admitted or refused: in shadow nothing is refused.
+    /// The status of a cost that is admitted or refused: in shadow nothing is refused.
     #[inline]
-    pub(super) fn told(
+    pub(super) fn as_enforced(
         &self,
         (cost, admitted): (u32, bool),
-        tell: impl Fn((u32, bool)) -> LazyStatus,
+        status: impl Fn((u32, bool)) -> LazyStatus,
     ) -> LazyStatus {
         match admitted || !self.is_in_shadow() {
-            true => tell((cost, admitted)),
-            false => LazyStatus::WouldRefuse(tell((0, true)).resolve(self.limit())),
+            true => status((cost, admitted)),
+            false => LazyStatus::WouldRefuse(status((0, true)).resolve(self.limit())),
         }
     }
 }

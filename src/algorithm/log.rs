@@ -238,7 +238,7 @@ impl Scripted for Log {
             (numbers, _) => numbers.try_into().ok()?,
         };
         let asked = (member.cost, member.admitted);
-        Some(self.policy.told(asked, |asked| {
+        Some(self.policy.as_enforced(asked, |asked| {
             LazyStatus::Known(self.status_from(numbers, asked, member.now))
         }))
     }

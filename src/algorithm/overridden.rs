@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 
 use super::KeyLimit;
 
-/// Decides about a key instead of its limit, until an instant.
+/// Refuses or lets through every request of a key until an instant, whatever its limit says.
 ///
 /// A [store](crate::store) keeps it, if [it is told so](crate::store::Change::Override).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

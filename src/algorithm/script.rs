@@ -106,7 +106,7 @@ pub trait Scripted: KeyLimit {
     fn holding(&self, output: &mut dyn FnMut(u64)) {
         self.each_policy(&mut |policy| {
             output(0);
-            output(matters_for_micros(policy));
+            output(retention_micros(policy));
         });
     }
 
@@ -128,7 +128,7 @@ pub trait Scripted: KeyLimit {
 
 /// How long a state may need to recover: twice what the policy says, since a window slides. A year,
 /// if it says nothing.
-pub(super) fn matters_for_micros(policy: &Policy) -> u64 {
+pub(super) fn retention_micros(policy: &Policy) -> u64 {
     match policy.window_micros().saturating_mul(2) {
         0 => A_YEAR_MICROS,
         micros => micros.min(MAX_HELD_AT_MOST_MICROS),
@@ -205,8 +205,8 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// Charged last, because its charge cannot be taken back, as that of a queue that has announced
-    /// a turn. It matters for keys in several slots of a cluster: other charges are taken back if a
+    /// Marks a rule whose charge cannot be taken back, as that of a queue that has announced a turn:
+    /// it is charged after the others. It matters for keys in several slots of a cluster: other charges are taken back if a
     /// later key refuses.
     #[must_use]
     pub fn charged_last(self) -> Self {
@@ -228,7 +228,7 @@ impl Script {
 
     /// All members of this one, then all of the other one.
     #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
+    pub(crate) fn and(mut self, other: Self) -> Self {
         self.members.extend(other.members);
         self
     }
@@ -247,7 +247,7 @@ impl Member {
 
 /// What a script replied to a decision, member by member.
 #[doc(hidden)]
-pub type ScriptReply = std::vec::IntoIter<MemberReply>;
+pub(crate) type ScriptReply = std::vec::IntoIter<MemberReply>;
 
 /// How one member decided, and what it replied.
 #[doc(hidden)]

@@ -33,7 +33,7 @@ use std::{cmp::max, mem, time::Duration};
 use crate::{
     algorithm::{
         Additive, Algorithm, Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted,
-        limit::OneKey, script::matters_for_micros, setters::Named,
+        limit::OneKey, script::retention_micros, setters::Named,
     },
     clock::Timestamp,
     decision::{Counts, LazyStatus, PolicyDecision},
@@ -312,7 +312,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
         // Waits are told as of the caller's time, which may be earlier than the state's.
         self.with_ended_spent(state, now, |state, _| {
             let (held, asked) = (self.held(state), (self.units(cost), admitted));
-            let status = self.rule.policy().told(asked, |asked| {
+            let status = self.rule.policy().as_enforced(asked, |asked| {
                 LazyStatus::Known(self.rule.status_beside(&state.state, held, asked, now))
             });
             SettledSnapshot::of(status, &state.generations, is_held)
@@ -435,7 +435,7 @@ where
 
     fn holding(&self, output: &mut dyn FnMut(u64)) {
         output(self.held_at_most_micros);
-        output(matters_for_micros(self.rule.policy()));
+        output(retention_micros(self.rule.policy()));
     }
 
     /// The numbers of the rule, then the generations.
@@ -483,8 +483,7 @@ where
 }
 
 impl<A: Additive> Settled<A> {
-    /// An algorithm that holds units by this rule; for an algorithm of your own. Those of this
-    /// crate have a method `settled`.
+    /// The same as `.settled()` on the algorithm.
     pub const fn new(rule: A) -> Self {
         Self {
             rule,

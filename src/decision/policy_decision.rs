@@ -190,7 +190,7 @@ impl PolicyDecision {
         (status.remaining, status.replenished_after_micros)
     }
 
-    /// How long until the state is as good as fresh.
+    /// How long until all units are back, if nothing more is charged.
     #[inline]
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.status().reset_after_micros)

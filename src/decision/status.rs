@@ -1,6 +1,7 @@
 //! The status of a policy: what remains, and the waits.
 
-/// The status of one policy at one instant, in whole microseconds and units.
+/// What a rule says about one key at one instant: what is left, whether the cost fits, and how long
+/// to wait, in whole microseconds and units.
 ///
 /// An algorithm fills it in; a [`PolicyDecision`](super::PolicyDecision) is read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

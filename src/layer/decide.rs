@@ -94,8 +94,8 @@ where
                     return ResponseFuture::plain(inner.call(request));
                 }
                 let snapshot = Ok(verdict.snapshot);
-                let told = Some(&request);
-                let admitted = LayerFor::<Svc, Req>::admit(&**self, query, snapshot, told);
+                let notify = Some(&request);
+                let admitted = LayerFor::<Svc, Req>::admit(&**self, query, snapshot, notify);
                 ResponseFuture::admitted(self, inner, request, admitted)
             }
             Answer::Now(verdict) => proceed(self, inner, request, |request| {
@@ -155,8 +155,8 @@ where
             };
         }
         if delay.is_zero() || !query.is_enforced {
-            let told = Some(request);
-            let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot, told);
+            let notify = Some(request);
+            let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot, notify);
             return Next::Admitted(admitted);
         }
         let Ok(permit) = Arc::clone(&self.max_waiting).try_acquire_owned() else {
@@ -173,7 +173,7 @@ where
         &self,
         query: Self::Query,
         snapshot: Snapshot<Self::Stored>,
-        told: Option<&Req>,
+        notify: Option<&Req>,
     ) -> Self::Admitted {
         let hold = match &snapshot {
             Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
@@ -184,9 +184,9 @@ where
             }
             _ => None,
         };
-        if let Some(request) = told {
+        if let Some(request) = notify {
             // If it panics, what is held ends.
-            LayerFor::<Svc, Req>::tell_admitted(self, request, &query, &snapshot);
+            LayerFor::<Svc, Req>::notify_admitted(self, request, &query, &snapshot);
         }
         Admitted {
             choice: query.choice,
@@ -197,7 +197,12 @@ where
     }
 
     #[inline]
-    fn tell_admitted(&self, request: &Req, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
+    fn notify_admitted(
+        &self,
+        request: &Req,
+        query: &Self::Query,
+        snapshot: &Snapshot<Self::Stored>,
+    ) {
         if snapshot.is_ok() {
             self.options.mirror_charge(request, &query.key, query.cost);
         }

@@ -37,18 +37,23 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req>;
 
-    /// Admits a request. It holds its cost if the limit is settled, or its place in flight. If a
-    /// request is given, [tells](Self::tell_admitted) of it: one that had to wait for its turn was
-    /// told of before.
+    /// Admits a request. It holds its cost if the limit is settled, or its place in flight. The
+    /// observer is [called](Self::notify_admitted) with the request that is given: it has seen one
+    /// that had to wait for its turn before.
     fn admit(
         &self,
         query: Self::Query,
         snapshot: Snapshot<Self::Stored>,
-        told: Option<&Req>,
+        notify: Option<&Req>,
     ) -> Self::Admitted;
 
     /// Charges an admitted request to the fallback too, and calls the observer.
-    fn tell_admitted(&self, request: &Req, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
+    fn notify_admitted(
+        &self,
+        request: &Req,
+        query: &Self::Query,
+        snapshot: &Snapshot<Self::Stored>,
+    );
 
     /// Gives back the turn of a request that was dropped while it waited.
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);

@@ -110,7 +110,7 @@ pub struct RateLimitLayer<Algo, Store, KeyFn, Resp = Http, Opts = ()> {
     max_waiting: Arc<Semaphore>,
 }
 
-/// A layer with a [`LocalStore`], whose type would name the algorithm twice.
+/// Short for a layer over a [`LocalStore`], to write its type in a signature.
 ///
 /// # Example: a layer in a function's signature
 ///

@@ -60,7 +60,7 @@ pub struct WithFallback<OnError, Others = ()> {
 
 /// Settles what a request holds by what was given to [`settle`](crate::RateLimitLayer::settle).
 #[derive(Debug, Clone)]
-pub struct WithSettlement<SpentFn, Others = ()> {
+pub struct WithSpent<SpentFn, Others = ()> {
     pub(super) spent: SpentFn,
     pub(super) others: Others,
 }
@@ -68,7 +68,7 @@ pub struct WithSettlement<SpentFn, Others = ()> {
 /// Settles what a request holds by what was given to
 /// [`settle_at_end`](crate::RateLimitLayer::settle_at_end).
 #[derive(Clone)]
-pub struct WithSettlementAtEnd<Others = ()> {
+pub struct WithSpentAtEnd<Others = ()> {
     pub(super) spent: Arc<SpentAtEnd>,
     pub(super) others: Others,
 }
@@ -245,7 +245,7 @@ impl<Req, Res, K, E: Fallback<Req, K>, O: Options<Req, Res, K>> Options<Req, Res
 }
 
 impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res, K>
-    for WithSettlement<Z, O>
+    for WithSpent<Z, O>
 {
     type Others = O;
 
@@ -265,7 +265,7 @@ impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res,
     fn settle_at_end(&self, _: &mut BodyEnd) {}
 }
 
-impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSettlementAtEnd<O> {
+impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSpentAtEnd<O> {
     type Others = O;
 
     const SETTLES: bool = true;

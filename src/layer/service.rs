@@ -20,7 +20,16 @@ use super::{InnerService, LayerFor, RateLimitLayer, ResponseFuture};
 /// service, and the permit that the inner service had reserved to be ready is released. Dropping a
 /// response does not give units back.
 ///
-/// # When it does not implement `Service`
+/// # When it implements `Service<Req>`
+///
+/// | its | is |
+/// |---|---|
+/// | service | `Clone`, and a `Service<Req>` |
+/// | algorithm | a [`Limit`](crate::algorithm::Limit), or [chooses](crate::choice) one for each `Req` |
+/// | key | a [`KeyExtractor<Req>`](crate::key::KeyExtractor); for an [`EachOf`](crate::EachOf) one of each limit; or the `rules::Rules` that are the algorithm, too |
+/// | store | a [`Store`](crate::store::Store) for that limit and that key |
+/// | answer | a [`Respond<Req, Response, Error>`](crate::response::Respond) |
+///
 ///
 /// axum, tonic and every function that takes a service make the compiler say what is missing: a key
 /// for this type of request, a store for this algorithm, a body that a refusal can be written in.
@@ -33,7 +42,7 @@ pub struct RateLimit<Svc, Algo, Store, KeyFn, Resp = Http, Opts = ()> {
     layer: Arc<RateLimitLayer<Algo, Store, KeyFn, Resp, Opts>>,
 }
 
-/// A service with a [`LocalStore`], whose type would name the algorithm twice.
+/// Short for a service over a [`LocalStore`], to write its type in a signature.
 pub type LocalRateLimit<Svc, Algo, Key, KeyFn, Resp = Http, Opts = ()> =
     RateLimit<Svc, Algo, LocalStore<Algo, Key>, KeyFn, Resp, Opts>;
 

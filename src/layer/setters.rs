@@ -7,8 +7,8 @@ use crate::response::body_end::{End, SpentAtEnd};
 use super::{
     RateLimitLayer,
     options::{
-        WithCost, WithEnforcement, WithExemptions, WithFallback, WithObserver, WithSettlement,
-        WithSettlementAtEnd,
+        WithCost, WithEnforcement, WithExemptions, WithFallback, WithObserver, WithSpent,
+        WithSpentAtEnd,
     },
     waiting::max_waiting,
 };
@@ -160,11 +160,11 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// let inner = service_fn(async |_: Request<()>| Ok::<_, ()>(Response::new(String::new())));
     /// let _ = limit.layer(inner).call(Request::new(()));
     /// ```
-    pub fn settle<Response, Z>(self, spent: Z) -> RateLimitLayer<A, S, F, R, WithSettlement<Z, O>>
+    pub fn settle<Response, Z>(self, spent: Z) -> RateLimitLayer<A, S, F, R, WithSpent<Z, O>>
     where
         Z: Fn(&Response) -> u32,
     {
-        self.with(|others| WithSettlement { spent, others })
+        self.with(|others| WithSpent { spent, others })
     }
 
     /// Settles a request when the body of its response has ended, or was dropped because the caller
@@ -211,9 +211,9 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     pub fn settle_at_end(
         self,
         spent: impl Fn(&End) -> u32 + Send + Sync + 'static,
-    ) -> RateLimitLayer<A, S, F, R, WithSettlementAtEnd<O>> {
+    ) -> RateLimitLayer<A, S, F, R, WithSpentAtEnd<O>> {
         let spent = Arc::new(SpentAtEnd::new(spent));
-        self.with(|others| WithSettlementAtEnd { spent, others })
+        self.with(|others| WithSpentAtEnd { spent, others })
     }
 
     /// Enforces the limit only if this is `true`. If it is `false`, the request is decided and

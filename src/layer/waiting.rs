@@ -114,7 +114,7 @@ where
         ) = (&waiting.request, &waiting.wait)
         {
             // If it panics, the turn is given back.
-            layer.tell_admitted(request, query, snapshot);
+            layer.notify_admitted(request, query, snapshot);
         }
         Box::pin(waiting)
     }

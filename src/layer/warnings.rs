@@ -7,10 +7,10 @@ use crate::{
 
 /// Logs once for each policy that it would refuse requests.
 pub(super) fn warn_of_rehearsal(decision: &Decision) {
-    static TOLD: LoggedOnce = LoggedOnce::new();
+    static WARNED: LoggedOnce = LoggedOnce::new();
 
     for policy in decision.policies() {
-        if !policy.is_admitted() && TOLD.is_new(policy.policy()) {
+        if !policy.is_admitted() && WARNED.is_new(policy.policy()) {
             tracing::warn!(
                 name: "layer.would_refuse",
                 target: "tollgate::layer",

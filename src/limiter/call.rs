@@ -15,9 +15,9 @@ use crate::{
     algorithm::Limit,
     choice::Choose,
     error::StoreError,
-    key::Key,
+    key::{self, Key},
     observe::Observe,
-    store::{ANSWERS_AT_ONCE, Answer, AsKey, ImmediateStore, Store, Verdict},
+    store::{self, ANSWERS_AT_ONCE, Answer, AsKey, ImmediateStore, Store, Verdict},
 };
 
 use super::{
@@ -29,26 +29,26 @@ pin_project! {
     /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
     /// that, nothing is charged.
     ///
-    /// It is what every method of [`RateLimiter`] returns. `T` is what it brings: a
+    /// It is what every method of [`RateLimiter`] returns. It brings a
     /// [`Decision`](crate::Decision), a [`Hold`](crate::Hold) or a refusal, or only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
     /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
-    pub struct Call<'a, T, C, S, K, Q, W = ()>
+    pub struct Call<'a, Brings, Algo, Store, Key, AsKey, Observer = ()>
     where
-        C: Choose<()>,
-        S: Store<C::Limit, K>,
-        K: Key,
-        Q: ?Sized,
-        W: Observe<K>,
+        Algo: Choose<()>,
+        Store: store::Store<Algo::Limit, Key>,
+        Key: key::Key,
+        AsKey: ?Sized,
+        Observer: Observe<Key>,
     {
-        limiter: &'a RateLimiter<C, S, W>,
-        key: &'a Q,
-        request: Request<<C::Limit as Limit>::Snapshot>,
-        brings: PhantomData<T>,
+        limiter: &'a RateLimiter<Algo, Store, Observer>,
+        key: &'a AsKey,
+        request: Request<<Algo::Limit as Limit>::Snapshot>,
+        brings: PhantomData<Brings>,
         #[pin]
-        state: State<Awaited<S::Deciding, S::Writing>, C::Choice>,
+        state: State<Awaited<Store::Deciding, Store::Writing>, Algo::Choice>,
     }
 }
 

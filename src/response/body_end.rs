@@ -23,7 +23,7 @@ use crate::{
 pub struct End {
     status: StatusCode,
     headers: HeaderMap,
-    trailers: Option<HeaderMap>,
+    trailers: Option<Box<HeaderMap>>,
     bytes: u64,
     duration: Duration,
     held: u32,
@@ -44,7 +44,7 @@ impl End {
 
     /// The trailers, if there were any, such as a gRPC status.
     pub fn trailers(&self) -> Option<&HeaderMap> {
-        self.trailers.as_ref()
+        self.trailers.as_deref()
     }
 
     /// How many bytes of the body the server has taken to send.
@@ -201,7 +201,7 @@ impl BodyEnd {
             let len = frame.data_ref().map_or(0, Buf::remaining);
             end.bytes = end.bytes.saturating_add(len as u64);
             if let Some(trailers) = frame.trailers_ref() {
-                end.trailers = Some(trailers.clone());
+                end.trailers = Some(Box::new(trailers.clone()));
             }
         }
     }

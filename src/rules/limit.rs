@@ -14,7 +14,8 @@ use super::few::Few;
 /// The most limits that may apply to one request.
 pub(crate) const MAX_LIMITS: usize = 16;
 
-/// The limits of the rules that a request has matched; [`RuleKey`](super::RuleKey) says which.
+/// The algorithm in the type of a store for [`Rules`](super::Rules): `LocalStore<RuleLimits,
+/// RuleKey>`. The [key](super::RuleKey) says which limits apply.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleLimits;
 

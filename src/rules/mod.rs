@@ -26,10 +26,8 @@ use set::RuleSet;
 
 pub(crate) use key::Charge;
 pub use key::{KeyValue, RuleKey};
-pub(crate) use limit::MAX_LIMITS;
 pub use limit::RuleLimits;
-#[doc(hidden)]
-pub use limit::RuleSnapshot;
+pub(crate) use limit::{MAX_LIMITS, RuleSnapshot};
 
 /// Limits requests by the rules of a file: by route and method, each with its key, its limits and
 /// its cost.

@@ -35,7 +35,7 @@ pub use local::{LocalStore, LocalStoreBuilder, LocalUsage};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisStore, RedisStoreBuilder, RedisUsage};
 
-/// What a store is asked about a cost.
+/// Whether a store charges a cost, or only looks at what it would decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// To admit and charge it, or to refuse it and charge nothing.
@@ -151,7 +151,7 @@ impl<'a, S> Change<'a, S> {
             Self::Debit(units) => Change::Debit(units),
             Self::End(admission, ending) => Change::End(part(admission)?, ending),
             Self::Reset => Change::Reset,
-            Self::Override(told) => Change::Override(told),
+            Self::Override(overriding) => Change::Override(overriding),
         })
     }
 }
@@ -203,7 +203,8 @@ impl<T, F> Answer<Result<T, StoreError>, F> {
     }
 }
 
-/// A key as the caller holds it: any borrowed form that `K` can be made from.
+/// What [`check`](crate::RateLimiter::check) takes as a key: the key, or a borrowed form that it can
+/// be made from.
 ///
 /// `&str` stands for a `String`, and every `Clone` key for itself. A map of the standard library is
 /// asked by `&key.to_owned()`; one that compares by the hash and `Q::Owned: Borrow<Q>` needs no

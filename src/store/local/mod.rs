@@ -23,9 +23,9 @@
 mod buckets;
 mod deferred_drop;
 mod entries;
+mod locked_state;
 mod overflow;
 mod overrides;
-mod place;
 mod policies;
 #[cfg(feature = "rules")]
 mod rules;

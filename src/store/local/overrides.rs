@@ -9,8 +9,8 @@ use crate::{algorithm::Override, clock::Timestamp, key::Key, store::AsKey};
 use super::{
     deferred_drop::DeferredDrops,
     entries::Entries,
+    locked_state::is,
     overflow::Now,
-    place::is,
     shards::{Shard, Shards},
 };
 
@@ -40,8 +40,8 @@ impl<K: Key> Overrides<K> {
         (hash, key): (u64, &Q),
         now: Now<'_>,
     ) -> Option<Override> {
-        let told = *self.all.find_mut(hash, is(key))?;
-        (now() < told.until).then_some(told)
+        let overriding = *self.all.find_mut(hash, is(key))?;
+        (now() < overriding.until).then_some(overriding)
     }
 }
 
@@ -63,7 +63,7 @@ impl<K: Key, S> Shards<K, S> {
     pub(super) fn set_override(
         &self,
         key: K,
-        (told, now): (Override, Timestamp),
+        (overriding, now): (Override, Timestamp),
         drops: &mut DeferredDrops<K, S>,
     ) {
         let hash = self.hash(&key);
@@ -92,10 +92,10 @@ impl<K: Key, S> Shards<K, S> {
             self.uncount(1);
         }
         if let Some(known) = all.find_mut(hash, |known| *known == key) {
-            *known = told;
+            *known = overriding;
             return drops.keep(Some(key), None);
         }
-        all.insert(hash, key, told);
+        all.insert(hash, key, overriding);
         self.overridden.fetch_add(1, Relaxed);
     }
 

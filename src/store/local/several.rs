@@ -17,8 +17,8 @@ use super::{
     LocalBuckets, LocalUsage,
     buckets::Tables,
     deferred_drop::DeferredDrops,
+    locked_state::{LockedState, entry},
     overflow::Now,
-    place::{LockedState, entry},
     policies::PolicyTables,
     table::Table,
 };
@@ -139,7 +139,7 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
         self.place = Some(match entry(table.shards.lock(hash), (hash, key)) {
             Ok(entry) => Ok(entry),
             Err(mut shard) => match shard.overridden((hash, key), now) {
-                Some(told) => Err(told),
+                Some(overriding) => Err(overriding),
                 None => {
                     let (unknown, own) = ((shard, hash, now()), || self.key.own());
                     table.place_of_unknown(unknown, limit, own, (Some(cost), now), drops)
@@ -151,7 +151,7 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
         match &mut self.place {
             Some(Ok(place)) => self.limit.judge(place.state(), cost, now),
-            Some(Err(told)) => told.decide(self.limit, cost, now).0,
+            Some(Err(overriding)) => overriding.decide(self.limit, cost, now).0,
             None => true,
         }
     }
@@ -160,7 +160,7 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
         let (limit, place) = (self.limit, self.place.as_mut());
         self.snapshot = place.map(|place| match place {
             Ok(place) => ask.decide(limit, place.state(), now).snapshot,
-            Err(told) => told.decide(limit, ask.cost(), now).1,
+            Err(overriding) => overriding.decide(limit, ask.cost(), now).1,
         });
     }
 

@@ -13,8 +13,8 @@ use crate::{
 
 use super::{
     deferred_drop::DeferredDrops,
+    locked_state::{LockedState, entry, is},
     overflow::{Now, Overflow},
-    place::{LockedState, entry, is},
     shards::{Shard, Shards},
 };
 
@@ -109,7 +109,7 @@ impl<K: Key, S> Table<K, S> {
         let charge = (Some(ask.charge()), now);
         let mut place = match unknown {
             Some((mut shard, hash, at)) => match shard.overridden((hash, key), now) {
-                Some(told) => Err(told),
+                Some(overriding) => Err(overriding),
                 None => {
                     let (unknown, own) = ((shard, hash, at), || key.to_owned());
                     self.place_of_unknown(unknown, limit, own, charge, &mut drops)
@@ -119,8 +119,8 @@ impl<K: Key, S> Table<K, S> {
         };
         let decided = match &mut place {
             Ok(place) => ask.decide(limit, place.state(), now()),
-            Err(told) => {
-                let (admitted, snapshot) = told.decide(limit, ask.cost(), now());
+            Err(overriding) => {
+                let (admitted, snapshot) = overriding.decide(limit, ask.cost(), now());
                 Verdict { admitted, snapshot }
             }
         };
@@ -176,9 +176,11 @@ impl<K: Key, S> Table<K, S> {
                 }
             }
             Change::Reset => self.reset(limit, key, drops),
-            Change::Override(told) if told.until <= now() => self.reset(limit, key, drops),
-            Change::Override(told) => {
-                (self.shards).set_override(key.to_owned(), (told, now()), drops);
+            Change::Override(overriding) if overriding.until <= now() => {
+                self.reset(limit, key, drops)
+            }
+            Change::Override(overriding) => {
+                (self.shards).set_override(key.to_owned(), (overriding, now()), drops);
             }
         }
     }
@@ -273,7 +275,7 @@ impl<K: Key, S> Table<K, S> {
             Err(shard) => shard,
         };
         match shard.overridden((hash, key), now) {
-            Some(told) => Err(told),
+            Some(overriding) => Err(overriding),
             None => {
                 let (unknown, own) = ((shard, hash, now()), || key.to_owned());
                 self.place_of_unknown(unknown, limit, own, (cost, now), drops)
@@ -319,9 +321,9 @@ impl<K: Key, S> Table<K, S> {
                 return Ok(entry);
             }
         };
-        if let Some(told) = shard.overridden((hash, &own), now) {
+        if let Some(overriding) = shard.overridden((hash, &own), now) {
             drops.keep(Some(own), None);
-            return Err(told);
+            return Err(overriding);
         }
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));

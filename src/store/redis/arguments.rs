@@ -116,8 +116,8 @@ const MARGIN_MS: u64 = 60_000;
 
 impl Shared {
     /// The arguments of `SET` for what decides instead of a limit. Redis forgets it by itself.
-    pub(super) fn override_arguments(&self, told: Override) -> Vec<Bytes> {
-        let until = told.until;
+    pub(super) fn override_arguments(&self, overriding: Override) -> Vec<Bytes> {
+        let until = overriding.until;
         let (option, millis) = match &self.clock {
             None => ("PXAT", until.as_micros().div_ceil(1_000).max(1)),
             Some(now) => {
@@ -126,7 +126,7 @@ impl Shared {
             }
         };
         vec![
-            value_of_override(told).into(),
+            value_of_override(overriding).into(),
             Bytes::from_static(option.as_bytes()),
             millis.to_string().into(),
         ]

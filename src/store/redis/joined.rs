@@ -345,8 +345,8 @@ impl Call {
             return;
         };
         let subject = &self.subject;
-        if let Some((told, _)) = overridden(reply)
-            && (told.lets_through || subject.queries.len() > 1)
+        if let Some((overriding, _)) = overridden(reply)
+            && (overriding.lets_through || subject.queries.len() > 1)
         {
             // It is no refusal, or says too little of several limits.
             self.shared.forget(subject);

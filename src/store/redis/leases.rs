@@ -46,7 +46,7 @@ const HELD_FOR_TIMES: u64 = 10;
 const HELD_FOR_AT_LEAST_MICROS: u64 = 5_000_000;
 
 /// All processes together hold at most this part of what a limit lets through at once.
-const MOST_HELD: u64 = 4;
+const MAX_HELD_DIVISOR: u64 = 4;
 
 /// The leases of a process. Times are in microseconds.
 pub(super) struct Leases {
@@ -88,7 +88,7 @@ struct Lease {
 
 /// What was spent of a lease, for the server.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Settlement {
+pub(super) struct Spent {
     generation: u64,
     held: u32,
     spent: u32,
@@ -105,7 +105,7 @@ pub(super) struct Leasable {
 impl Leasable {
     /// None, if so few units fit at once that none are held.
     pub(super) fn of(leases: &Arc<Leases>, limit: u64) -> Option<Self> {
-        let most = limit / MOST_HELD;
+        let most = limit / MAX_HELD_DIVISOR;
         (most > 0).then(|| Self {
             of: Arc::downgrade(leases),
             most,
@@ -134,7 +134,7 @@ impl Bucket {
     }
 }
 
-impl Settlement {
+impl Spent {
     fn unspent(self) -> u32 {
         self.held - self.spent
     }
@@ -151,8 +151,8 @@ impl Lease {
         age < time && now.changes == self.asked.changes && !(is_wall_time && is_paused())
     }
 
-    fn settlement(&self) -> Settlement {
-        Settlement {
+    fn settlement(&self) -> Spent {
+        Spent {
             generation: self.generation,
             held: self.held,
             spent: self.held - self.left,
@@ -191,7 +191,7 @@ impl Leases {
         }
     }
 
-    fn settle(&self, steps: &mut Vec<u8>, it: Settlement) {
+    fn settle(&self, steps: &mut Vec<u8>, it: Spent) {
         self.step(steps, Op::Settle, it.spent, [it.generation, it.held.into()]);
     }
 }
@@ -301,7 +301,7 @@ pub(super) struct Leasing {
     shared: Arc<Shared>,
     subject: Subject,
     leases: Arc<Leases>,
-    settlement: Option<Settlement>,
+    settlement: Option<Spent>,
     wanted: u32,
     most: u64,
     asked: Asked,
@@ -326,7 +326,7 @@ impl Leasing {
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
         let replies = replies.await;
-        let unspent = self.settlement.map_or(0, Settlement::unspent);
+        let unspent = self.settlement.map_or(0, Spent::unspent);
         (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);

@@ -41,7 +41,7 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
 /// Reads what was decided by the limit, or instead of it.
 pub(super) fn read<A: Scripted>(limit: &A, reply: &mut ScriptReply) -> Option<A::Snapshot> {
     let MemberReply {
-        overridden: Some(told),
+        overridden: Some(overriding),
         cost,
         now,
         ..
@@ -50,7 +50,7 @@ pub(super) fn read<A: Scripted>(limit: &A, reply: &mut ScriptReply) -> Option<A:
         return Scripted::read(limit, reply);
     };
     reply.next();
-    Some(told.decide(limit, cost, now).1)
+    Some(overriding.decide(limit, cost, now).1)
 }
 
 /// The numbers by which an admission is taken back or settled: of each member whether it was

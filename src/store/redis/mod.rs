@@ -231,8 +231,8 @@ pub(crate) struct Shared {
     changes: Changes,
 }
 
-const SHORTEST_LEASE: Duration = Duration::from_millis(1);
-const LONGEST_LEASE: Duration = Duration::from_secs(60);
+const MIN_LEASE: Duration = Duration::from_millis(1);
+const MAX_LEASE: Duration = Duration::from_secs(60);
 
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -274,8 +274,9 @@ impl RedisStore {
         RedisStoreBuilder::of(connection.into())
     }
 
-    /// The same store, which holds units of a bucket that is in use, and spends them without asking
-    /// Redis, for so long. A limit is leased whose layer or limiter has this one.
+    /// A store that takes units of a busy bucket from Redis in advance, and spends them in this
+    /// process for so long. A limit is leased whose layer or limiter has this one; both stores share
+    /// connections and memory.
     ///
     /// After four decisions about a bucket within this time, the next call holds what was used
     /// within it: at most half of what is left, and at most a quarter of the limit for all
@@ -321,8 +322,8 @@ impl RedisStore {
     #[track_caller]
     pub fn leased(&self, lease_time: Duration) -> Self {
         assert!(
-            (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease_time),
-            "the lease time {lease_time:?} is not between {SHORTEST_LEASE:?} and {LONGEST_LEASE:?}"
+            (MIN_LEASE..=MAX_LEASE).contains(&lease_time),
+            "the lease time {lease_time:?} is not between {MIN_LEASE:?} and {MAX_LEASE:?}"
         );
         Self {
             shared: Arc::clone(&self.shared),

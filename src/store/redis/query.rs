@@ -248,15 +248,15 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 all_of(sent)
             }
             Change::Reset => Some(self.reset(None)),
-            Change::Override(told) => Some(self.reset(Some(told))),
+            Change::Override(overriding) => Some(self.reset(Some(overriding))),
         }
     }
 
     /// Deletes all that is stored of the keys, and sets what decides about them until an instant.
-    fn reset(self, told: Option<Override>) -> Later<Written> {
+    fn reset(self, overriding: Option<Override>) -> Later<Written> {
         Box::pin(async move {
             let shared = &self.shared;
-            let set = told.map(|told| shared.override_arguments(told));
+            let set = overriding.map(|overriding| shared.override_arguments(overriding));
             let write = async |keys: Vec<Bytes>, arguments| {
                 let written = shared.run(None, keys, arguments, shared.request_waits());
                 let written = written.await;

@@ -11,7 +11,7 @@ use super::arguments::units_of;
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
-    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_TELLS];
+    let kinds = [CHARGED, CHARGED_AND_MORE, CHARGED_AND_ALL];
     answer.first().is_some_and(|kind| kinds.contains(kind))
 }
 
@@ -21,18 +21,22 @@ pub(super) fn has_tail(answer: &Bytes) -> bool {
 }
 
 /// What decides about a key instead of its limit, as a value.
-pub(super) fn value_of_override(told: Override) -> Vec<u8> {
-    let kind = if told.lets_through {
+pub(super) fn value_of_override(overriding: Override) -> Vec<u8> {
+    let kind = if overriding.lets_through {
         LETS_THROUGH
     } else {
         REFUSES
     };
-    [&[kind], &told.until.as_micros().to_le_bytes()[..BYTES]].concat()
+    [
+        &[kind],
+        &overriding.until.as_micros().to_le_bytes()[..BYTES],
+    ]
+    .concat()
 }
 
 /// What has decided instead of a limit, and when; none, if it was the limit.
 pub(super) fn overridden(answer: &Bytes) -> Option<(Override, Timestamp)> {
-    let mut numbers = Numbers(answer);
+    let mut numbers = NumberReader(answer);
     let kind = numbers.byte()?;
     let lets_through = kind == LETS_THROUGH;
     (lets_through || kind == REFUSES).then_some(())?;
@@ -80,17 +84,17 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
 /// and the generation that holds them.
 pub(super) fn lease_of(held: &Bytes, reply: &Bytes) -> Option<(u32, u64, u64)> {
     let (units, unit) = held.split_first_chunk()?;
-    let (units, unit) = (u32::from_le_bytes(*units), Numbers(unit).next()?);
+    let (units, unit) = (u32::from_le_bytes(*units), NumberReader(unit).next()?);
     // The later generation is the last of the value.
     let later = reply.len().checked_sub(3 * BYTES)?;
-    let generation = Numbers(&reply[later..]).next()?;
+    let generation = NumberReader(&reply[later..]).next()?;
     (units > 0 && generation > 0).then_some((units, unit, generation))
 }
 
 /// The reply without so much of what its later generation holds.
 pub(super) fn without_held(reply: &Bytes, amount: u64) -> Bytes {
     let (rest, held) = reply.split_at(reply.len().saturating_sub(BYTES));
-    let held = Numbers(held).next().unwrap_or_default();
+    let held = NumberReader(held).next().unwrap_or_default();
     let held = held.saturating_sub(amount).to_le_bytes();
     [rest, &held[..BYTES]].concat().into()
 }
@@ -106,7 +110,7 @@ const CHARGED: u8 = 1;
 /// The first byte of the reply to a charge that says more than the values.
 pub(super) const CHARGED_AND_MORE: u8 = 4;
 /// Of one that also says what members tell of their lists.
-pub(super) const CHARGED_AND_TELLS: u8 = 3;
+pub(super) const CHARGED_AND_ALL: u8 = 3;
 /// The reply of a script that does not hold, where others do.
 const HAS_TAIL: u8 = 2;
 /// The first byte where every cost is refused, whatever the limit says.
@@ -143,16 +147,16 @@ impl Replies {
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
-        if let Some((told, now)) = overridden(answer) {
+        if let Some((overriding, now)) = overridden(answer) {
             // Of several limits each is asked by itself then.
             let [limit] = limits else { return None };
             let is_enforced = limit.members().iter().any(|member| !member.in_shadow);
-            self.admitted &= told.lets_through || cost == 0 || !is_enforced;
+            self.admitted &= overriding.lets_through || cost == 0 || !is_enforced;
             self.members.push(MemberReply {
                 cost,
                 now,
-                overridden: Some(told),
-                admitted: told.lets_through,
+                overridden: Some(overriding),
+                admitted: overriding.lets_through,
                 charged: false,
                 at: now,
                 numbers: Vec::new(),
@@ -162,7 +166,7 @@ impl Replies {
             return Some(());
         }
         let charged = is_charged(answer);
-        let (mut numbers, says_more) = (Numbers(answer), answer.first() != Some(&CHARGED));
+        let (mut numbers, says_more) = (NumberReader(answer), answer.first() != Some(&CHARGED));
         let (mut fitting, mut extra, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
         if says_more {
             let kind = numbers.byte()?;
@@ -186,7 +190,7 @@ impl Replies {
             };
             let (value, rest) = numbers.0.split_at_checked(bytes)?;
             numbers.0 = rest;
-            let (mut at, mut value) = (now, Numbers(value));
+            let (mut at, mut value) = (now, NumberReader(value));
             if bytes > 0 {
                 // A value begins like the reply to a charge.
                 value.byte().filter(|&first| first == CHARGED)?;
@@ -197,7 +201,7 @@ impl Replies {
             let [now, at] = [now.or(at)?, at?].map(Timestamp::from_micros);
             let tail = (bytes.saturating_sub(value_len(limit))).min(value.0.len());
             let (states, tail) = value.0.split_at(value.0.len() - tail);
-            let (mut value, mut tail) = (Numbers(states), Numbers(tail));
+            let (mut value, mut tail) = (NumberReader(states), NumberReader(tail));
             for member in limit.members() {
                 let mut fits = fitting & 1 == 1;
                 fitting >>= 1;
@@ -232,9 +236,9 @@ impl Replies {
 }
 
 /// The numbers of a reply, as they are read.
-struct Numbers<'a>(&'a [u8]);
+struct NumberReader<'a>(&'a [u8]);
 
-impl Numbers<'_> {
+impl NumberReader<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -265,7 +269,7 @@ mod tests {
         let largest = (1_u64 << 53) - 1;
         for number in [0, 1, 1 << 52, largest, largest + 1, (1 << 56) - 1] {
             let bytes = number.to_le_bytes();
-            let mut numbers = Numbers(&bytes[..BYTES]);
+            let mut numbers = NumberReader(&bytes[..BYTES]);
             let read = numbers.next();
             assert_eq!(read, Some(number).filter(|&number| number <= largest));
             assert_eq!(numbers.next(), None);

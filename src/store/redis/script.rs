@@ -7,7 +7,7 @@ use self::{
     limit::Limit,
     member::{HOLDING, Named},
 };
-use super::reply::{CHARGED_AND_MORE, CHARGED_AND_TELLS, NOT_CHARGED};
+use super::reply::{CHARGED_AND_ALL, CHARGED_AND_MORE, NOT_CHARGED};
 
 mod limit;
 mod member;
@@ -240,7 +240,7 @@ impl<'a> Lines<'a> {
     /// The reply to a charge.
     fn charged(&self) -> String {
         let more = self.reply(match self.holds() {
-            true => CHARGED_AND_TELLS,
+            true => CHARGED_AND_ALL,
             false => CHARGED_AND_MORE,
         });
         if self.answers_more() {

@@ -112,7 +112,7 @@ fn with<T: Clone + Send + Sync + 'static>(extension: T) -> Request {
     request
 }
 
-fn told_by<'a>(response: &'a Response<Body>, field: &str) -> &'a str {
+fn values_of<'a>(response: &'a Response<Body>, field: &str) -> &'a str {
     response.headers()[field].to_str().unwrap()
 }
 
@@ -176,7 +176,7 @@ async fn all_rules_that_match_apply_and_none_is_charged_if_one_refuses() {
         &rule("other", &routes(r#"["/{x}/b"]"#), 4),
     ]);
     let response = limited.ask(request("GET", "/a/b")).await;
-    let policies = told_by(&response, "ratelimit-policy");
+    let policies = values_of(&response, "ratelimit-policy");
     let names: Vec<_> = policies.split('"').skip(1).step_by(2).collect();
     assert_eq!(names, ["narrow", "wide", "other"]);
     assert_eq!(limited.of_ten("GET", "/a/c").await, 1);
@@ -322,7 +322,7 @@ async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
     for would_refuse in [false, false, true] {
         let response = ask().await;
         assert_eq!(response.status(), 200);
-        assert!(!told_by(&response, "ratelimit").contains("tried"));
+        assert!(!values_of(&response, "ratelimit").contains("tried"));
         let (key, shadows) = events.recv().unwrap();
         assert_eq!(key, r#"{"tried": everyone, "enforced": everyone}"#);
         assert_eq!(shadows, [("tried".to_owned(), would_refuse)]);
@@ -409,7 +409,7 @@ async fn the_cost_of_the_layer_multiplies_that_of_the_rule_and_the_observer_is_t
         .observe(move |event: &Event<'_, RuleKey>| told.send(event.cost()).unwrap());
     let service = layer.layer(service_fn(answer));
     let response = service.oneshot(request("GET", "/")).await.unwrap();
-    assert!(told_by(&response, "ratelimit").contains(";r=14;"));
+    assert!(values_of(&response, "ratelimit").contains(";r=14;"));
     assert_eq!(costs.recv(), Ok(6));
 }
 

@@ -6,9 +6,9 @@ use tollgate::clock::ManualClock;
 use crate::{
     history::{History, LAST, Op},
     model::Counts,
+    output::Outputs,
     replay::wait_of,
     subject::{Subject, instant},
-    told::ToldAll,
     world::World,
 };
 
@@ -23,7 +23,7 @@ pub fn every_decision_is_the_models(subject: &Subject, history: &History) -> Tes
         let call = step.op.call(subject.limit());
         let answers = limiter.ask(call).zip(world.ask(call, now));
         if let Some((real, model)) = answers {
-            let real = ToldAll::from(&real);
+            let real = Outputs::from(&real);
             wait = real.all.retry_after.map_or(0, i128::from);
             prop_assert_eq!(real, model, "{} at {}, step {}", subject.name, now, index);
         }

@@ -6,12 +6,12 @@ pub mod claims;
 pub mod conformance;
 pub mod history;
 pub mod numbers;
+pub mod output;
 pub mod overridden;
 pub mod replay;
 pub mod search;
 pub mod shared;
 pub mod subject;
-pub mod told;
 pub mod world;
 
 use proptest::test_runner::{Config, TestRunner};

@@ -3,7 +3,7 @@
 use crate::{
     call::Call,
     model::Model,
-    told::{ToldAll, by_search},
+    output::{Outputs, by_search},
 };
 
 /// What the store should answer for one key.
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// What is told, if it is a decision or a look. A key that is not charged gets no entry.
-    pub fn ask(&mut self, call: Call<'_>, now: i128) -> Option<ToldAll> {
+    pub fn ask(&mut self, call: Call<'_>, now: i128) -> Option<Outputs> {
         match call {
             Call::Check(cost) => {
                 let mut models = fork(&self.models);
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-fn decide(models: &mut [Box<dyn Model>], cost: u32, charges: bool, now: i128) -> ToldAll {
+fn decide(models: &mut [Box<dyn Model>], cost: u32, charges: bool, now: i128) -> Outputs {
     let units = i128::from(cost);
     let all = models.iter().all(|model| model.admits(units, now));
     let each = models.iter_mut().map(|model| {
@@ -95,5 +95,5 @@ fn decide(models: &mut [Box<dyn Model>], cost: u32, charges: bool, now: i128) ->
         }
         by_search(&**model, cost, admitted, delay, now)
     });
-    ToldAll::of_each(each.collect())
+    Outputs::of_each(each.collect())
 }

@@ -30,7 +30,7 @@ pub use crate::{
     cluster::{Cluster, slot_of},
     fickle::Fickle,
     in_order::in_order,
-    monitor::{Monitor, Told},
+    monitor::{Command, Monitor},
     over_redis::{every_algorithm, redis_decides_as_the_rule},
     proxy::Proxy,
     sentinels::Sentinels,

@@ -13,7 +13,7 @@ pub struct Monitor(BufReader<TcpStream>);
 
 /// A command of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Command {
     /// The client's port.
     pub port: u16,
     /// The words of the command, quoted as the server prints them.
@@ -42,7 +42,7 @@ impl Monitor {
     /// # Panics
     ///
     /// When it does not come.
-    pub fn up_to(&mut self, word: &str) -> Vec<Told> {
+    pub fn up_to(&mut self, word: &str) -> Vec<Command> {
         let mut all = Vec::new();
         loop {
             let line = self.line();
@@ -59,7 +59,7 @@ impl Monitor {
             let port = client
                 .rsplit_once(':')
                 .and_then(|(_, port)| port.parse().ok());
-            all.extend(port.map(|port| Told { port, words }));
+            all.extend(port.map(|port| Command { port, words }));
         }
     }
 

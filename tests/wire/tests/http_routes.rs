@@ -41,7 +41,7 @@ fn routes() -> Router {
 }
 
 /// The status of each answer, and what it says is left.
-async fn told(client: &mut Http1, requests: &[&str]) -> Vec<String> {
+async fn answers(client: &mut Http1, requests: &[&str]) -> Vec<String> {
     let mut told = Vec::new();
     for request in requests {
         let (method, path) = request.split_once(' ').unwrap_or(("GET", request));
@@ -55,8 +55,8 @@ async fn told(client: &mut Http1, requests: &[&str]) -> Vec<String> {
     told
 }
 
-async fn told_by(app: Router, requests: &[&str]) -> Vec<String> {
-    told(&mut Http1::connect(serve(app).await).await, requests).await
+async fn answers_of(app: Router, requests: &[&str]) -> Vec<String> {
+    answers(&mut Http1::connect(serve(app).await).await, requests).await
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn wherever_the_layer_is_each_pattern_has_a_bucket_and_costs_what_the_tabl
             ("POST /users/4", "429 r=5"),
         ];
         let (requests, expected): (Vec<_>, Vec<_>) = requests.into_iter().unzip();
-        assert_eq!(told_by(app, &requests).await, expected, "place {place}");
+        assert_eq!(answers_of(app, &requests).await, expected, "place {place}");
     }
 }
 
@@ -96,11 +96,11 @@ async fn on_a_router_no_other_spelling_has_a_bucket_of_its_own() {
     let paths = "/Users/1 /users/1/ //users/1 /%75sers/1 /users /nothing";
     let paths: Vec<_> = paths.split(' ').collect();
     // All of them match no route, and `Router::layer` sees those as well.
-    let told = told_by(routes().layer(limit()), &paths).await;
+    let told = answers_of(routes().layer(limit()), &paths).await;
     let left = [39, 38, 37, 36, 35, 34];
     assert_eq!(told, left.map(|left| format!("404 r={left}")));
     // `Router::route_layer` does not.
-    let told = told_by(routes().route_layer(limit()), &paths).await;
+    let told = answers_of(routes().route_layer(limit()), &paths).await;
     assert_eq!(told, ["404 -"; 6]);
 }
 
@@ -121,10 +121,10 @@ async fn in_a_nested_router_the_key_is_the_whole_pattern() {
     ];
     // The whole pattern also has the cost; what is not in the table has the default.
     let expected = ["200 r=33", "200 r=26", "200 r=39", "200 r=39", "200 r=39"];
-    assert_eq!(told_by(app, &paths).await, expected);
+    assert_eq!(answers_of(app, &paths).await, expected);
     // From outside it is the same.
     let app = Router::new().nest("/api", routes()).nest("/b", routes());
-    let told = told_by(app.layer(self::limit()), &paths[..3]).await;
+    let told = answers_of(app.layer(self::limit()), &paths[..3]).await;
     assert_eq!(told, expected[..3]);
 }
 
@@ -136,6 +136,6 @@ async fn outside_of_the_router_all_requests_are_one_bucket_of_default_cost() {
     let service = ServiceExt::<Request>::into_make_service(limited);
     tokio::spawn(async move { axum::serve(listener, service).await });
     let mut client = Http1::connect(server).await;
-    let told = told(&mut client, &["/users/1", "/free", "POST /users/1"]).await;
+    let told = answers(&mut client, &["/users/1", "/free", "POST /users/1"]).await;
     assert_eq!(told, ["200 r=39", "200 r=38", "200 r=37"]);
 }

@@ -11,17 +11,17 @@ use crate::store::redis::{
     script::Op,
 };
 
-use super::{Lease, Leases, Settlement};
+use super::{Lease, Leases, Spent};
 
 /// What lies idle is settled once in a lease time, and no more often than this.
-const SHORTEST_ROUND: Duration = Duration::from_millis(10);
+const MIN_ROUND: Duration = Duration::from_millis(10);
 
 /// So many are settled at once, and the others after 10 ms: decisions come between.
 const SETTLED_AT_ONCE: usize = 500;
 
 impl Leases {
     /// What lies idle, up to so many; none, if nothing is leased.
-    pub(super) fn idle(&self, shared: &Shared, is_out: bool) -> Option<Vec<(Subject, Settlement)>> {
+    pub(super) fn idle(&self, shared: &Shared, is_out: bool) -> Option<Vec<(Subject, Spent)>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
         let is_wall_time = shared.clock.is_none();
@@ -49,7 +49,7 @@ impl Leases {
 /// It ends once nothing is leased, or with its runtime.
 pub(super) async fn settle(mut timed: Timed, shared: Arc<Shared>) {
     let leases = Arc::clone(&timed.leases);
-    let round = leases.time().max(SHORTEST_ROUND);
+    let round = leases.time().max(MIN_ROUND);
     let mut pause = round;
     loop {
         tokio::time::sleep(pause).await;
@@ -60,7 +60,7 @@ pub(super) async fn settle(mut timed: Timed, shared: Arc<Shared>) {
             return;
         };
         pause = match idle.len() {
-            SETTLED_AT_ONCE => SHORTEST_ROUND,
+            SETTLED_AT_ONCE => MIN_ROUND,
             _ => round,
         };
         for (subject, settlement) in idle {
@@ -97,7 +97,7 @@ impl Drop for Timed {
 async fn settle_one(
     (leases, shared): (Arc<Leases>, Arc<Shared>),
     subject: Subject,
-    settlement: Settlement,
+    settlement: Spent,
 ) {
     let mut steps = Vec::new();
     leases.settle(&mut steps, settlement);

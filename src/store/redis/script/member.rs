@@ -6,7 +6,7 @@ use crate::algorithm::Member;
 use super::indented;
 
 /// How a member holds.
-pub(super) const HOLDING: &[&str] = &["at_most", "matters_for"];
+pub(super) const HOLDING: &[&str] = &["at_most", "retention"];
 
 /// What is held beside the state of a member.
 pub(super) const GENERATIONS: &[&str] = &[
@@ -201,8 +201,8 @@ impl Named<'_> {
             false => String::new(),
         };
         if self.list.is_some() {
-            let told = [vec![fits], self.extra()].concat();
-            let (mut new, mut all) = (told.clone(), told);
+            let replied = [vec![fits], self.extra()].concat();
+            let (mut new, mut all) = (replied.clone(), replied);
             if !self.holds {
                 new.extend(self.only_kept());
                 all.extend(self.names(self.member.kept));
@@ -249,7 +249,7 @@ impl Named<'_> {
 
     /// Holds, settles or charges its cost.
     fn charge_held(&self) -> String {
-        let [cost, unit, ends, e_end, l_end, e_held, l_held, matters_for] = [
+        let [cost, unit, ends, e_end, l_end, e_held, l_held, retention] = [
             "cost",
             "unit",
             "ends",
@@ -257,7 +257,7 @@ impl Named<'_> {
             "later_end",
             "earlier_held",
             "later_held",
-            "matters_for",
+            "retention",
         ]
         .map(|name| self.name(name));
         let admission = match self.settles() {
@@ -283,7 +283,7 @@ impl Named<'_> {
             "_, {ends}, {state} =\n  {charged}\n\
              if {e_held} > 0 and {e_end} > {ends} then {ends} = {e_end} end\n\
              if {l_held} > 0 and {l_end} > {ends} then {ends} = {l_end} end\n\
-             if {e_held} + {l_held} > 0 then {ends} = {ends} + {matters_for} end\n"
+             if {e_held} + {l_held} > 0 then {ends} = {ends} + {retention} end\n"
         )
     }
 

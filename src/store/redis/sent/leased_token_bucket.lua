@@ -1,5 +1,5 @@
 local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, at_most_1,
-  matters_for_1 = struct.unpack('<ddddddddd', ARGV[1])
+  retention_1 = struct.unpack('<ddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
@@ -240,7 +240,7 @@ for at = 1, #ARGV[2], 26 do
       bucket(as_of_1, now_1, cost_1, true, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
     if earlier_held_1 > 0 and earlier_end_1 > ends_1 then ends_1 = earlier_end_1 end
     if later_held_1 > 0 and later_end_1 > ends_1 then ends_1 = later_end_1 end
-    if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + matters_for_1 end
+    if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + retention_1 end
   end
   if not fits_1 then
     replies[#replies + 1] = pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,

@@ -1,5 +1,5 @@
 local op, now, cost_1, units_1, slot_1, span_1, named_1, taken_1, at_most_1,
-  matters_for_1 = struct.unpack('<dddddddddd', ARGV[1])
+  retention_1 = struct.unpack('<dddddddddd', ARGV[1])
 -- Around the rules: reads each state, asks each member, and writes what all of them admit. The
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
@@ -338,7 +338,7 @@ _, ends_1, expired_1, total_1, first_slot_1, first_total_1, last_slot_1 =
     first_total_1, last_slot_1)
 if earlier_held_1 > 0 and earlier_end_1 > ends_1 then ends_1 = earlier_end_1 end
 if later_held_1 > 0 and later_end_1 > ends_1 then ends_1 = later_end_1 end
-if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + matters_for_1 end
+if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + retention_1 end
 _, counted_1, room_after_1, fresh_after_1, cost_after_1 =
   log_ask(now_1, 0, earlier_held_1 + later_held_1, units_1, slot_1, span_1, KEYS[2], expired_1,
     total_1, first_slot_1, first_total_1, last_slot_1)

@@ -16,7 +16,7 @@ use tollgate_redis_tests::{Server, comes, until};
 use tracing::Level;
 
 use crate::{
-    events::{beginning, listen, told_by, told_of},
+    events::{beginning, listen, logged_by, logged_of},
     traffic::{Answer, Traffic, count, plenty, unconnected},
 };
 
@@ -55,7 +55,7 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
     let begin = Instant::now();
     let crowd = Traffic::through(&store, OnStoreError::Refuse);
     sleep(Duration::from_millis(500)).await;
-    assert_eq!(told_by(prefix).len(), 0);
+    assert_eq!(logged_by(prefix).len(), 0);
     fault(&server);
     sleep(Duration::from_secs(4)).await;
     assert!(store.usage().unavailable > 0);
@@ -64,12 +64,12 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
     let (decided, failed) = decided_and_failed(crowd).await;
     until("an end", async || {
         limiter.check(&7_u32).await.ok()?;
-        (!beginning(&told_by(prefix), RECOVERED).is_empty()).then_some(())
+        (!beginning(&logged_by(prefix), RECOVERED).is_empty()).then_some(())
     })
     .await;
     let seconds = begin.elapsed().as_secs() as usize;
 
-    let told = told_by(prefix);
+    let told = logged_by(prefix);
     let unavailable = beginning(&told, UNAVAILABLE);
     let recovered = beginning(&told, RECOVERED);
     assert_eq!(recovered.len(), 1, "{told:?}");
@@ -94,7 +94,7 @@ async fn is_told_once(prefix: &'static str, fault: impl Fn(&Server), ends: impl 
     assert_eq!(others, [0; 3]);
     assert_eq!(usage.in_flight, 0);
     assert!(usage.last_answer.unwrap().elapsed() < Duration::from_secs(30));
-    let told = told_of(server.port());
+    let told = logged_of(server.port());
     assert_eq!(beginning(&told, LOST).len(), 1, "{told:?}");
     assert_eq!(beginning(&told, AGAIN).len(), 1, "{told:?}");
     assert_eq!(usage.reconnects, 1);
@@ -118,11 +118,11 @@ async fn a_wrong_password_is_told_once_and_then_once_a_second() {
     sleep(Duration::from_secs(3)).await;
     let (decided, failed) = decided_and_failed(crowd).await;
     let seconds = begin.elapsed().as_secs() as usize;
-    let told = told_by("password");
+    let told = logged_by("password");
     let events = beginning(&told, MISCONFIGURED);
     assert!((2..=1 + seconds).contains(&events.len()), "{told:?}");
     assert_eq!(events[0].level, Level::ERROR);
-    let says_why = |told: &&crate::events::Told| told.fields.contains("WRONGPASS");
+    let says_why = |told: &&crate::events::Logged| told.fields.contains("WRONGPASS");
     assert!(events[1..].iter().all(says_why), "{told:?}");
     let usage = store.usage();
     assert_eq!((decided, usage.misconfigured), (0, failed));
@@ -150,7 +150,7 @@ async fn a_strangers_value_is_named_by_its_key_at_most_once_a_second() {
     let begin = Instant::now();
     let error = limiter.check(&callers[0]).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::InvalidInput);
-    let told = told_by("strange");
+    let told = logged_by("strange");
     let [told] = &*told else { panic!("{told:?}") };
     let is_named = |key: &&bytes::Bytes| {
         let name = key.escape_ascii().to_string();
@@ -163,7 +163,7 @@ async fn a_strangers_value_is_named_by_its_key_at_most_once_a_second() {
     sleep(Duration::from_secs(1)).await;
     limiter.check(&callers[0]).await.unwrap_err();
     let seconds = begin.elapsed().as_secs() as usize;
-    let told = told_by("strange");
+    let told = logged_by("strange");
     let events = beginning(&told, STRANGER);
     assert!((2..=1 + seconds).contains(&events.len()), "{told:?}");
     let unlogged: u64 = events.iter().map(|told| told.number("unlogged")).sum();
@@ -219,7 +219,7 @@ async fn a_connection_that_is_made_anew_is_counted_and_a_flapping_one_told_once_
     }
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
     let seconds = begin.elapsed().as_secs() as usize;
-    let told = told_of(server.port());
+    let told = logged_of(server.port());
     let lost = beginning(&told, LOST).len();
     assert!((1..=1 + seconds).contains(&lost), "{told:?}");
     assert_eq!(store.usage().reconnects, 12);

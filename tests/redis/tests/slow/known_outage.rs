@@ -10,10 +10,10 @@ use tollgate::{
     algorithm::{FixedWindow, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Monitor, Proxy, Server, Told, centralized, comes, until};
+use tollgate_redis_tests::{Command, Monitor, Proxy, Server, centralized, comes, until};
 
 use crate::{
-    events::{beginning, listen, told_of},
+    events::{beginning, listen, logged_of},
     traffic::{Answer, DEADLINE, TASKS, Traffic, count, plenty},
 };
 
@@ -96,7 +96,7 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     let _: String = server.command("ECHO", &["over"]).await;
     // Nine probes need more time, even with the shortest jitter, as each waits for the answer to
     // the one before and for its pause: 8 times 300 ms, and the halves of 20 ms, 40 ms and so on.
-    let is_probe = |told: &Told| told.words.iter().any(|word| *word == "0".repeat(40));
+    let is_probe = |told: &Command| told.words.iter().any(|word| *word == "0".repeat(40));
     let probes = monitor
         .up_to("over")
         .iter()
@@ -110,13 +110,13 @@ async fn a_server_that_always_answers_too_late_is_probed_now_and_then() {
     assert!(are_few, "{asked} of {failed}");
     assert_eq!(store.usage().reconnects, 0);
     // One event says that decisions stopped.
-    let told = told_of(proxy.port());
+    let told = logged_of(proxy.port());
     assert_eq!(beginning(&told, STOPPED).len(), 1, "{told:?}");
     assert_eq!(beginning(&told, GOES_ON).len(), 0, "{told:?}");
     // The connection is as fast as any: one event says that decisions go on.
     proxy.set_delay(Duration::ZERO);
     until("a decision", async || limiter.check(&7_u32).await.ok()).await;
-    let goes_on = async || beginning(&told_of(proxy.port()), GOES_ON).len() == 1;
+    let goes_on = async || beginning(&logged_of(proxy.port()), GOES_ON).len() == 1;
     comes("the end", goes_on).await;
 }
 

@@ -14,7 +14,7 @@ use tollgate::{
     store::{Ask, Change, Store},
 };
 use tollgate_properties::claims::most_in;
-use tollgate_redis_tests::{Monitor, Redis, Told, Worker, connect, in_order, patient};
+use tollgate_redis_tests::{Command, Monitor, Redis, Worker, connect, in_order, patient};
 
 const PROCESSES: usize = 8;
 const PERIOD_MICROS: u64 = 1_000_000;
@@ -145,8 +145,8 @@ fn several(word: &str) -> Option<usize> {
 }
 
 /// The number of each decision about the key in its process, in the order of Redis.
-fn order(told: &[Told]) -> Vec<(usize, usize)> {
-    let of_script = |told: &&Told| told.words[0].eq_ignore_ascii_case("evalsha");
+fn order(told: &[Command]) -> Vec<(usize, usize)> {
+    let of_script = |told: &&Command| told.words[0].eq_ignore_ascii_case("evalsha");
     let mut processes = BTreeMap::new();
     for told in told.iter().filter(of_script) {
         for number in 0..PROCESSES {
@@ -158,8 +158,8 @@ fn order(told: &[Told]) -> Vec<(usize, usize)> {
     assert_eq!(processes.len(), PROCESSES, "{processes:?}");
     let mut of_each = [0; PROCESSES];
     // A decision is the operation 0 of the script.
-    let is_decision = |told: &&Told| told.words[4].starts_with(&r"\x00".repeat(8));
-    let about_the_key = |told: &&Told| is_decision(told) && told.words[3].contains(KEY);
+    let is_decision = |told: &&Command| told.words[4].starts_with(&r"\x00".repeat(8));
+    let about_the_key = |told: &&Command| is_decision(told) && told.words[3].contains(KEY);
     let decisions = told
         .iter()
         .filter(of_script)

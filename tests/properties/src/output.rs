@@ -9,7 +9,7 @@ use crate::model::Model;
 
 /// What one policy says; times are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct Output {
     /// Whether it lets the request through.
     pub admitted: bool,
     /// The most at once.
@@ -32,7 +32,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).expect("a wait of less than 2^64 µs")
 }
 
-impl From<&PolicyDecision> for Told {
+impl From<&PolicyDecision> for Output {
     fn from(policy: &PolicyDecision) -> Self {
         Self {
             admitted: policy.is_admitted(),
@@ -49,17 +49,17 @@ impl From<&PolicyDecision> for Told {
 
 /// What every policy says, and what all together mean for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToldAll {
+pub struct Outputs {
     /// All together; the limit is the binding policy's and not compared (0).
-    pub all: Told,
+    pub all: Output,
     /// Each.
-    pub each: Vec<Told>,
+    pub each: Vec<Output>,
 }
 
-impl From<&Decision> for ToldAll {
+impl From<&Decision> for Outputs {
     fn from(decision: &Decision) -> Self {
-        let each: Vec<Told> = decision.policies().iter().map(Told::from).collect();
-        let all = Told {
+        let each: Vec<Output> = decision.policies().iter().map(Output::from).collect();
+        let all = Output {
             admitted: decision.is_admitted(),
             limit: 0,
             remaining: decision.remaining(),
@@ -73,14 +73,14 @@ impl From<&Decision> for ToldAll {
     }
 }
 
-impl ToldAll {
+impl Outputs {
     /// What several policies mean together: all must admit, the longest wait counts, the least
     /// remains.
-    pub fn of_each(each: Vec<Told>) -> Self {
+    pub fn of_each(each: Vec<Output>) -> Self {
         let admitted = each.iter().all(|told| told.admitted);
         let never_fits = each.iter().any(|told| told.never_fits);
-        let longest = |of: fn(&Told) -> u64| each.iter().map(of).max().unwrap_or(0);
-        let all = Told {
+        let longest = |of: fn(&Output) -> u64| each.iter().map(of).max().unwrap_or(0);
+        let all = Output {
             admitted,
             limit: 0,
             remaining: each.iter().map(|told| told.remaining).min().unwrap_or(0),
@@ -99,7 +99,7 @@ impl ToldAll {
 
 /// What the model says after a decision about a cost. It is searched for: at which instant is the
 /// cost first admitted, and what is the most that is admitted now?
-pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Told {
+pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now: i128) -> Output {
     let cost = i128::from(cost);
     let remaining = most_admitted(model, now);
     let since = |at: i128| narrow(at - now);
@@ -110,7 +110,7 @@ pub fn by_search(model: &dyn Model, cost: u32, admitted: bool, delay: i128, now:
     let wait = |units: i128| first(now, |at| model.has_room_for(units, at)).map(since);
     let limit = model.limit();
     let until = |units| wait(units).filter(|_| remaining < limit).unwrap_or(0);
-    Told {
+    Output {
         admitted,
         limit: narrow(limit),
         remaining: narrow(remaining),
