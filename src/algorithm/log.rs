@@ -212,6 +212,7 @@ impl Scripted for Log {
                 &["counted", "room_after", "fresh_after", "cost_after"],
                 &["expired", "first_slot", "first_total", "drop"],
             )
+            .with(|member| member.can_be_leased = true)
     }
 
     fn parameters(&self, output: &mut dyn FnMut(u64)) {

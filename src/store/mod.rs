@@ -203,8 +203,8 @@ impl<T, F> Answer<Result<T, StoreError>, F> {
     }
 }
 
-/// What [`check`](crate::RateLimiter::check) takes as a key: the key, or a borrowed form that it can
-/// be made from.
+/// What [`check`](crate::RateLimiter::check) takes as a key: the key, or a borrowed form that it
+/// can be made from.
 ///
 /// `&str` stands for a `String`, and every `Clone` key for itself. A map of the standard library is
 /// asked by `&key.to_owned()`; one that compares by the hash and `Q::Owned: Borrow<Q>` needs no

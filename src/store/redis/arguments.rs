@@ -43,9 +43,13 @@ impl Shared {
         limit.parameters(&mut |number| parameters.push(number));
         let own = parameters.len();
         limit.holding(&mut |number| parameters.push(number));
-        let (mut at_once, mut window) = (0, 0);
+        let (mut at_once, mut window) = (u64::MAX, u64::MAX);
+        let mut members = scripts.script.members().iter();
         limit.each_policy(&mut |policy| {
-            (at_once, window) = (policy.limit(), policy.window_micros());
+            at_once = at_once.min(policy.limit());
+            if members.next().is_some_and(|member| !member.holds_parts) {
+                window = window.min(policy.window_micros());
+            }
         });
         KeyQuery {
             holds: parameters[own..]

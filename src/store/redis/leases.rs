@@ -24,7 +24,7 @@ use super::{
     changes::Asked,
     joined::{Subject, of_each},
     lock,
-    reply::{BYTES, is_charged, lease_of, without_held},
+    reply::{BYTES, HeldByMember, is_charged, lease_of, without_held},
     run::Wait,
     script::Op,
 };
@@ -75,11 +75,9 @@ struct Bucket {
 }
 
 struct Lease {
-    generation: u64,
     held: u32,
     left: u32,
-    /// The parts of a unit.
-    unit: u64,
+    by_member: Vec<HeldByMember>,
     asked: Asked,
     asked_at: SystemTime,
     answered_at: u64,
@@ -87,9 +85,10 @@ struct Lease {
 }
 
 /// What was spent of a lease, for the server.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Spent {
-    generation: u64,
+    /// Of each member.
+    generations: Vec<u64>,
     held: u32,
     spent: u32,
 }
@@ -135,7 +134,7 @@ impl Bucket {
 }
 
 impl Spent {
-    fn unspent(self) -> u32 {
+    fn unspent(&self) -> u32 {
         self.held - self.spent
     }
 }
@@ -153,16 +152,16 @@ impl Lease {
 
     fn settlement(&self) -> Spent {
         Spent {
-            generation: self.generation,
+            generations: self.by_member.iter().map(|it| it.generation).collect(),
             held: self.held,
             spent: self.held - self.left,
         }
     }
 
     /// The last answer, less what was spent here: what is held for others, and what was spent.
-    fn reply(&self) -> Bytes {
-        let unspent = u64::from(self.left).saturating_mul(self.unit);
-        without_held(&self.reply, unspent)
+    fn reply(&self, subject: &Subject) -> Bytes {
+        let of_members = (&subject.queries[0].scripts.script, &self.by_member[..]);
+        without_held(&self.reply, self.left, of_members)
     }
 }
 
@@ -182,17 +181,18 @@ impl Leases {
     }
 
     /// The bytes of one step: see `frame.lua`.
-    fn step(&self, steps: &mut Vec<u8>, op: Op, cost: u32, [generation, units]: [u64; 2]) {
+    fn step(&self, steps: &mut Vec<u8>, op: Op, [cost, units]: [u64; 2], generations: &[u64]) {
         let held_for = if op == Op::Decide { 0 } else { self.held_for };
         steps.push(op as u8);
-        steps.extend_from_slice(&cost.to_le_bytes());
-        for number in [generation, units, held_for] {
+        steps.extend_from_slice(&cost.to_le_bytes()[..4]);
+        for number in [units, held_for].iter().chain(generations) {
             steps.extend_from_slice(&number.to_le_bytes()[..BYTES]);
         }
     }
 
-    fn settle(&self, steps: &mut Vec<u8>, it: Spent) {
-        self.step(steps, Op::Settle, it.spent, [it.generation, it.held.into()]);
+    fn settle(&self, steps: &mut Vec<u8>, it: &Spent) {
+        let units = [it.spent, it.held].map(u64::from);
+        self.step(steps, Op::Settle, units, &it.generations);
     }
 }
 
@@ -224,7 +224,10 @@ impl Shared {
         }
         lease.left -= cost;
         lock(&self.servers.settings.usage).leased += 1;
-        let spent = (lease.reply(), now.at.saturating_sub(lease.answered_at));
+        let spent = (
+            lease.reply(subject),
+            now.at.saturating_sub(lease.answered_at),
+        );
         let (decisions, units) = (1, cost.into());
         bucket
             .used
@@ -326,24 +329,30 @@ impl Leasing {
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
         let replies = replies.await;
-        let unspent = self.settlement.map_or(0, Spent::unspent);
+        let unspent = self.settlement.as_ref().map_or(0, Spent::unspent);
         (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);
         Ok(replies)
     }
 
+    fn members(&self) -> usize {
+        self.subject.queries[0].scripts.script.members().len()
+    }
+
     /// The steps of the call.
     fn steps(&self, costs: &[u32]) -> Bytes {
         let (leases, mut steps) = (&self.leases, Vec::new());
-        if let Some(settlement) = self.settlement {
+        let none = vec![0; self.members()];
+        if let Some(settlement) = &self.settlement {
             leases.settle(&mut steps, settlement);
         }
         for &cost in costs {
-            leases.step(&mut steps, Op::Decide, cost, [0, 0]);
+            leases.step(&mut steps, Op::Decide, [cost.into(), 0], &none);
         }
         if self.wanted > 0 {
-            leases.step(&mut steps, Op::Lease, self.wanted, [0, self.most]);
+            let units = [self.wanted.into(), self.most];
+            leases.step(&mut steps, Op::Lease, units, &none);
         }
         steps.into()
     }
@@ -364,13 +373,12 @@ impl Leasing {
     }
 
     fn lease(&self, held: &Bytes, reply: &Bytes) -> Option<Lease> {
-        let (held, unit, generation) = lease_of(held, reply)?;
+        let (held, by_member) = lease_of((held, reply), self.members())?;
         // No server holds more than it was asked for.
         (held <= self.wanted).then(|| Lease {
-            generation,
             held,
             left: held,
-            unit,
+            by_member,
             asked: self.asked,
             asked_at: self.asked_at,
             answered_at: self.shared.time(),

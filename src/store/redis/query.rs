@@ -109,9 +109,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// period.
     fn leasable(&self, leases: &Arc<Leases>) -> Option<Leasable> {
         let [only] = &**self.all else { return None };
-        let is_window = only.scripts.has(|member| !member.holds_parts);
         let longest = Duration::from_micros(only.window / 4);
-        (!is_window || leases.time() <= longest).then(|| Leasable::of(leases, only.limit))?
+        (leases.time() <= longest).then(|| Leasable::of(leases, only.limit))?
     }
 
     /// An admission by units that are held here.

@@ -80,23 +80,64 @@ pub(super) fn refused_after(charge: &Bytes) -> Option<Bytes> {
     Some(refused.into())
 }
 
-/// What a call that leases replies at its end: how many units are held, how many parts a unit has,
-/// and the generation that holds them.
-pub(super) fn lease_of(held: &Bytes, reply: &Bytes) -> Option<(u32, u64, u64)> {
-    let (units, unit) = held.split_first_chunk()?;
-    let (units, unit) = (u32::from_le_bytes(*units), NumberReader(unit).next()?);
-    // The later generation is the last of the value.
-    let later = reply.len().checked_sub(3 * BYTES)?;
-    let generation = NumberReader(&reply[later..]).next()?;
-    (units > 0 && generation > 0).then_some((units, unit, generation))
+/// What a member holds of a lease.
+#[derive(Debug, Clone)]
+pub(super) struct HeldByMember {
+    /// How many parts a unit has.
+    unit: u64,
+    pub(super) generation: u64,
+    /// Where the reply says how much that generation holds.
+    held_at: usize,
 }
 
-/// The reply without so much of what its later generation holds.
-pub(super) fn without_held(reply: &Bytes, amount: u64) -> Bytes {
-    let (rest, held) = reply.split_at(reply.len().saturating_sub(BYTES));
-    let held = NumberReader(held).next().unwrap_or_default();
-    let held = held.saturating_sub(amount).to_le_bytes();
-    [rest, &held[..BYTES]].concat().into()
+/// What a call that leases replies at its end: how many units are held, and what each member holds
+/// of them, in its later generation.
+pub(super) fn lease_of(
+    (held, reply): (&Bytes, &Bytes),
+    members: usize,
+) -> Option<(u32, Vec<HeldByMember>)> {
+    let (units, parts) = held.split_first_chunk()?;
+    let (units, mut parts) = (u32::from_le_bytes(*units), NumberReader(parts));
+    let tail = reply.len().checked_sub(BYTES * HELD * members)?;
+    let of_member = |member: usize| {
+        // Start, end and amount of the later generation are the last ones.
+        let later = tail + BYTES * (HELD * member + 3);
+        let (unit, generation) = (parts.next()?, NumberReader(&reply[later..]).next()?);
+        (generation > 0).then_some(HeldByMember {
+            unit,
+            generation,
+            held_at: later + 2 * BYTES,
+        })
+    };
+    let members = (0..members).map(of_member).collect::<Option<_>>()?;
+    (units > 0).then_some((units, members))
+}
+
+/// The reply as if so many units were not held.
+pub(super) fn without_held(
+    reply: &Bytes,
+    units: u32,
+    (script, held): (&Script, &[HeldByMember]),
+) -> Bytes {
+    let (says_all, mut reply) = (reply.first() == Some(&CHARGED_AND_ALL), reply.to_vec());
+    let mut subtract = |at: usize, amount: u64| {
+        let Some(number) = reply.get_mut(at..at + BYTES) else {
+            return;
+        };
+        let rest = NumberReader(number).next().unwrap_or_default();
+        let rest = rest.saturating_sub(amount).to_le_bytes();
+        number.copy_from_slice(&rest[..BYTES]);
+    };
+    let (units, mut counted_at) = (u64::from(units), 1 + BYTES);
+    for (member, held) in script.members().iter().zip(held) {
+        subtract(held.held_at, units.saturating_mul(held.unit));
+        // A member with a list says first how many units it counts.
+        if member.has_list() && says_all {
+            subtract(counted_at, units);
+            counted_at += BYTES * member.extra.len();
+        }
+    }
+    reply.into()
 }
 
 /// The bytes of a value without a tail.

@@ -252,10 +252,10 @@ async fn leased_of<A: Scripted>(server: &Server, rule: A) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn buckets_and_windows_are_leased_and_nothing_else() {
+async fn buckets_windows_logs_and_tuples_of_them_are_leased_and_nothing_else() {
     let server = Server::start().await;
     let quota = Quota::per_hour(1_000);
-    let server = &server;
+    let (server, minute) = (&server, Duration::from_secs(60));
     for leased in [
         leased_of(server, TokenBucket::new(quota)).await,
         leased_of(server, Gcra::new(quota)).await,
@@ -263,25 +263,49 @@ async fn buckets_and_windows_are_leased_and_nothing_else() {
         leased_of(server, FixedWindow::new(quota)).await,
         leased_of(server, FixedWindow::new(quota).from_first_request()).await,
         leased_of(server, SlidingWindow::new(quota)).await,
+        leased_of(server, SlidingLog::new(quota)).await,
+        leased_of(server, SlidingBuckets::new(quota, minute)).await,
+        leased_of(server, (TokenBucket::new(quota), FixedWindow::new(quota))).await,
+        leased_of(server, (Gcra::new(quota), SlidingLog::new(quota))).await,
         // What is short for a window is not for a bucket.
         leased_of(server, TokenBucket::new(Quota::per_second(1_000))).await,
     ] {
         assert!(leased > 20, "{leased}");
     }
-    let minute = Duration::from_secs(60);
     for leased in [
         leased_of(server, TokenBucket::new(quota).named("a").settled()).await,
         leased_of(server, TokenBucket::new(quota).named("b").per_request()).await,
         leased_of(server, TokenBucket::new(quota).named("c").shadow()).await,
-        leased_of(server, (TokenBucket::new(quota), FixedWindow::new(quota))).await,
         leased_of(server, TokenBucket::new(quota).burst(3)).await,
+        leased_of(
+            server,
+            (
+                TokenBucket::new(quota),
+                Gcra::new(quota).named("d").shadow(),
+            ),
+        )
+        .await,
+        leased_of(
+            server,
+            (
+                TokenBucket::new(quota),
+                MinInterval::new(Duration::from_micros(1)),
+            ),
+        )
+        .await,
+        leased_of(
+            server,
+            (
+                TokenBucket::new(quota),
+                FixedWindow::new(quota).named("e").per_request(),
+            ),
+        )
+        .await,
         leased_of(
             server,
             FixedWindow::new(Quota::new(1_000, Duration::from_secs(39))),
         )
         .await,
-        leased_of(server, SlidingLog::new(quota)).await,
-        leased_of(server, SlidingBuckets::new(quota, minute)).await,
         leased_of(server, LeakyBucket::new(quota).queue()).await,
         leased_of(server, TokenBucket::new(quota).wait_at_most(minute)).await,
         leased_of(server, MinInterval::new(Duration::from_micros(1))).await,

@@ -100,7 +100,7 @@ async fn settle_one(
     settlement: Spent,
 ) {
     let mut steps = Vec::new();
-    leases.settle(&mut steps, settlement);
+    leases.settle(&mut steps, &settlement);
     let keys = subject.keys();
     let _changing = shared.changing(&keys[0]);
     let nothing = (Op::Decide, Units::Cost(0));

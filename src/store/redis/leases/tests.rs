@@ -20,7 +20,7 @@ use crate::{
 
 use super::{super::tests::search, *};
 
-use self::model::{Model, Sent, Server, without_expiry};
+use self::model::{Model, Sent, Server, comparable};
 
 mod model;
 
@@ -30,7 +30,7 @@ const UNDER_OTHERS: &str = "spent under other numbers";
 /// What the server's clock shows at the beginning.
 const BEGIN: u64 = 1 << 40;
 
-/// The rule, the period, the lease time, and by how much each process's clock is ahead; of each
+/// The rule, a quarter of the period, the lease time, and by how much each process's clock is ahead; of each
 /// plan the units and the burst; the steps.
 type Case = ([u64; 6], [[u64; 2]; 2], Vec<Step>);
 
@@ -43,7 +43,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     let plans = [[1..80, 16..80_u64], [1..4, 4..6]];
     let who = [0..7, 0..16_u64];
     let step = (0..90_u64, who, [0..60, 1..4, 1..3, 0..86, 0..90, 0..20_u64]);
-    let of_all = [0..4, 100..400, 4..40, 0..999, 0..999, 0..999_u64];
+    let of_all = [0..6, 25..100, 4..40, 0..999, 0..999, 0..999_u64];
     let steps = prop::collection::vec(step, 1..200);
     (of_all, plans, steps)
 }
@@ -64,7 +64,7 @@ struct Given<'a> {
     mistake: &'static str,
 }
 
-fn rules() -> [(&'static str, Run); 4] {
+fn rules() -> [(&'static str, Run); 6] {
     use tollgate_algorithms as model;
     fn of<L>(
         given: Given<'_>,
@@ -75,10 +75,11 @@ fn rules() -> [(&'static str, Run); 4] {
         L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
     {
         let (of_all, plans, steps) = given.case;
-        let [_, period, lease_time, ahead @ ..] = of_all;
+        let [_, quarter, lease_time, ahead @ ..] = of_all;
+        let period = 4 * quarter;
         let plans = plans.map(|[units, burst]| {
-            let quota = Quota::new(units, Duration::from_micros(*period));
-            (rule(quota, burst), model(units, *period, burst))
+            let quota = Quota::new(units, Duration::from_micros(period));
+            (rule(quota, burst), model(units, period, burst))
         });
         World::new(given, plans, *lease_time).run(ahead, steps)
     }
@@ -105,6 +106,21 @@ fn rules() -> [(&'static str, Run); 4] {
             let rule = |quota, _| SlidingWindow::new(quota).named("a");
             of(given, rule, |n, period, _| {
                 model::sliding_window(n, period).bound(24)
+            })
+        }),
+        ("sliding log", |given| {
+            let rule = |quota, _| SlidingLog::new(quota).named("a");
+            of(given, rule, |n, period, _| {
+                model::sliding_log(n, period).bound(24)
+            })
+        }),
+        ("sliding buckets", |given| {
+            let rule = |quota: Quota, _| {
+                let precision = quota.period() / 4;
+                SlidingBuckets::new(quota, precision).named("a")
+            };
+            of(given, rule, |n, period, _| {
+                model::sliding_buckets(n, period, period / 4).bound(24)
             })
         }),
     ]
@@ -240,7 +256,7 @@ where
                 let idle = leases.idle(&store.shared, false);
                 for (subject, settlement) in idle.into_iter().flatten() {
                     let mut steps = Vec::new();
-                    leases.settle(&mut steps, settlement);
+                    leases.settle(&mut steps, &settlement);
                     let other = Query::new(store, &self.plans[1].0, self.key);
                     let plan =
                         usize::from(other.subject(Ask::Charge(1)).as_ref() == Some(&subject));
@@ -319,16 +335,17 @@ where
             let replies = self.model.run(sent, BEGIN + now);
             if let Some(server) = &self.server {
                 let real = server.run(&sent.subject, sent, BEGIN + now);
-                assert_eq!(without_expiry(&real), without_expiry(&replies));
+                let [real, replies] = [&real, &replies].map(|it| comparable(it, &sent.subject));
+                assert_eq!(real, replies);
             }
             replies
         };
         if self.mistake == "settled twice"
-            && let Some(settlement) = sent.leasing.as_ref().and_then(|it| it.settlement)
+            && let Some(settlement) = sent.leasing.as_ref().and_then(|it| it.settlement.clone())
         {
             let mut steps = Vec::new();
             let leases = &sent.leasing.as_ref().expect("leases").leases;
-            leases.settle(&mut steps, settlement);
+            leases.settle(&mut steps, &settlement);
             let once = Sent {
                 steps: Some(steps.into()),
                 costs: Vec::new(),
@@ -340,7 +357,7 @@ where
             run(&once);
         }
         let mut replies = run(sent);
-        let decisions = match sent.leasing.as_ref().and_then(|it| it.settlement) {
+        let decisions = match sent.leasing.as_ref().and_then(|it| it.settlement.as_ref()) {
             Some(_) => &replies[1..],
             None => &replies[..],
         };
@@ -499,7 +516,7 @@ fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
         ("from the answer", 5, is_late),
         ("held as short as leased", 18, stops),
     ] {
-        let case = ([1, 100, lease_time, 0, 0, 0], [[40, 16], [1, 4]], steps);
+        let case = ([1, 25, lease_time, 0, 0, 0], [[40, 16], [1, 4]], steps);
         let run = |mistake| {
             let processes = &processes();
             let case = &case;
@@ -538,10 +555,9 @@ fn subject_of(store: &RedisStore, key: u32) -> Subject {
 fn has_leased(store: &RedisStore, subject: &Subject) {
     let mut leasing = store.shared.leasing(subject, &[1; 5]).expect("leases");
     leasing.begin(Lease {
-        generation: 1,
         held: 5,
         left: 5,
-        unit: 1,
+        by_member: Vec::new(),
         asked: leasing.asked,
         asked_at: leasing.asked_at,
         answered_at: 0,

@@ -106,10 +106,36 @@ impl Named<'_> {
         self.call("_ask", &ask, Vec::new())
     }
 
-    /// Asks whether so many units fit now.
-    pub(super) fn has_room(&self, units: &str) -> String {
-        let ask = format!("last_{0}, now_{0}, {units}, false", self.limit);
-        self.call("", &ask, Vec::new())
+    /// Of the cost that is to be leased leaves at most half of the room, and no more than may be
+    /// held in all.
+    pub(super) fn most_leased(&self) -> String {
+        let (k, held) = (self.limit, self.held());
+        if self.list.is_some() {
+            let ([quota, counted], asked) = (
+                ["units", "counted"].map(|it| self.name(it)),
+                self.asked("0"),
+            );
+            return format!(
+                "  local _, {counted} = {asked}\n  \
+                   cost = math.min(cost, units - ({held}), math.floor(({quota} - {counted}) / 2))\n"
+            );
+        }
+        let held_units = self.name("held");
+        let ask = format!("last_{k}, now_{k}, 2 * cost + {held_units}, false");
+        let fits = self.call("", &ask, Vec::new());
+        format!(
+            "  local {held_units} = ({held}) / {}\n  \
+               cost = math.min(cost, math.floor(units - {held_units}))\n  \
+               while cost > 0 and not {fits} do cost = math.floor(cost / 2) end\n",
+            self.parts_of_a_unit()
+        )
+    }
+
+    pub(super) fn parts_of_a_unit(&self) -> String {
+        match self.counts_parts() {
+            true => self.name("unit"),
+            false => "1".to_owned(),
+        }
     }
 
     /// What is kept from asking until charging, and is not a part of the state.

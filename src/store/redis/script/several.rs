@@ -2,8 +2,8 @@
 
 use crate::algorithm::Script;
 
-use super::{Lines, fits_one_script, indented};
-use crate::store::redis::reply::NOT_CHARGED;
+use super::{Lines, fits_one_script, indented, member::Named, whole};
+use crate::store::redis::reply::{BYTES, NOT_CHARGED};
 
 /// Whether decisions by these can share a call: all say the same but for their cost, and the script
 /// is not too long.
@@ -14,11 +14,16 @@ pub(in crate::store::redis) fn can_be_joined(limits: &[Script]) -> bool {
 
 /// Whether a process can hold units by these and spend them without asking.
 pub(in crate::store::redis) fn can_be_leased(limits: &[Script]) -> bool {
-    let mut members = limits.iter().flat_map(Script::members);
-    let (Some(only), None) = (members.next(), members.next()) else {
-        return false;
-    };
-    only.can_be_leased && !only.settled && !only.per_request && !only.in_shadow
+    let [only] = limits else { return false };
+    let mut members = only.members().iter();
+    members.all(|member| {
+        member.can_be_leased && !member.settled && !member.per_request && !member.in_shadow
+    })
+}
+
+/// How many bytes a step of a call that leases has, of a limit with so many members.
+pub(in crate::store::redis) const fn step_bytes(members: usize) -> usize {
+    5 + BYTES * (2 + members)
 }
 
 impl Lines<'_> {
@@ -54,13 +59,17 @@ impl Lines<'_> {
                 "I4".repeat(costs.len())
             ),
         };
+        let mut refused = self.refused();
         if leases {
-            begin += "local LEASE, all_fit, named_1, taken_1 = 5, true\n";
+            let admitted = self.members().flat_map(|it| it.names(&["named", "taken"]));
+            let admitted = admitted.collect::<Vec<_>>().join(", ");
+            begin += &format!("local LEASE, all_fit, {admitted} = 5, true\n");
             restored += "  all_fit = false\n";
+            refused = format!("not must and {refused}");
         }
         let decision = format!(
             "{units}{read}local before = {{{}}}\n\
-             {}if {} then\n  \
+             {}if {refused} then\n  \
                replies[#replies + 1] = {}\n\
              {restored}\
              else\n{}  \
@@ -68,12 +77,14 @@ impl Lines<'_> {
              end\n",
             before.join(", "),
             self.ask(),
-            self.refused(),
             self.reply(NOT_CHARGED),
             indented(&(self.charge() + &leave)),
             self.charged()
         );
-        let bytes = if leases { 26 } else { 4 * costs.len() };
+        let bytes = match leases {
+            true => step_bytes(costs.len()),
+            false => 4 * costs.len(),
+        };
         format!(
             "local replies = {{}}\n{begin}\
              for at = 1, #ARGV[2], {bytes} do\n{}end\n\
@@ -86,22 +97,34 @@ impl Lines<'_> {
 
     /// Reads one step of a call that leases: a settlement, a decision, or a new lease.
     fn leased(&self) -> String {
-        let lines = self.members().map(|named| {
-            let unit = if named.counts_parts() { "unit_1" } else { "1" };
-            let (held, fits) = (named.held(), named.has_room("2 * cost_1 + held"));
-            format!(
-                "op, cost_1, named_1, taken_1, at_most_1 = unpack('<BI4I7I7I7', ARGV[2], at)\n\
-                 must = op == SETTLE\n\
-                 if op == LEASE then\n  \
-                   -- At most half of the room, and no more than may be held in all.\n  \
-                   local held = ({held}) / {unit}\n  \
-                   cost_1 = all_fit and math.min(cost_1, math.floor(taken_1 - held)) or 0\n  \
-                   while cost_1 > 0 and not {fits} do cost_1 = math.floor(cost_1 / 2) end\n  \
-                   if cost_1 <= 0 then break end\n  \
-                   replies[#replies + 1], op = pack('<I4I7', cost_1, {unit}), 0\n\
-                 end\n"
-            )
-        });
-        lines.collect()
+        let all = |name: &str| {
+            let names = self.members().map(|named| named.name(name));
+            names.collect::<Vec<_>>()
+        };
+        let (named, count) = (all("named").join(", "), all("named").len());
+        let parts = self.members().map(Named::parts_of_a_unit);
+        let bounds: String = self.members().map(Named::most_leased).collect();
+        let each = |value: &str| vec![value; count].join(", ");
+        format!(
+            "local cost, units, held_for\n\
+             op, cost, units, held_for, {named} = unpack('<BI4I7I7{}', ARGV[2], at)\n\
+             must = op == SETTLE\n\
+             if op == LEASE then\n  \
+               if not all_fit then break end\n\
+             {bounds}  \
+               if cost <= 0 then break end\n  \
+               replies[#replies + 1], op = pack('<I4{}', cost, {}), 0\n\
+             end\n\
+             {} = {}\n{} = {}\n{} = {}\n",
+            whole(count),
+            whole(count),
+            parts.collect::<Vec<_>>().join(", "),
+            all("cost").join(", "),
+            each("cost"),
+            all("taken").join(", "),
+            each("units"),
+            all("at_most").join(", "),
+            each("held_for"),
+        )
     }
 }

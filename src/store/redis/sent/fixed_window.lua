@@ -17,11 +17,12 @@ local op, now, cost_1, units_1, period_1, opens_at_first_1 = struct.unpack('<ddd
 --          after its end
 -- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
 --          every member, 4 bytes; those of ARGV[1] do not count then; of a call that leases: for
---          each step its op, its cost, the generation and the units that a settlement frees, and
---          how long units are held. The op of the last one may be 5, a lease: unless a decision was
---          refused, it holds what is asked for, but at most half of the room, and no more than may
---          be held in all, which stands for the units. If it holds any, the reply before its own
---          says how many, and how many parts a unit has
+--          each step its op, its cost, the units that a settlement frees, how long units are held,
+--          and of each member the generation that a settlement frees from. The op of the last one
+--          may be 5, a lease: unless a decision was refused, it holds what is asked for, but at
+--          most half of the room, and no more than may be held in all, which stands for the units.
+--          If it holds any, the reply before its own says how many, and how many parts a unit of
+--          each member has
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has. Or a byte 5 or 6 and an

@@ -18,11 +18,12 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, at_most_1,
 --          after its end
 -- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
 --          every member, 4 bytes; those of ARGV[1] do not count then; of a call that leases: for
---          each step its op, its cost, the generation and the units that a settlement frees, and
---          how long units are held. The op of the last one may be 5, a lease: unless a decision was
---          refused, it holds what is asked for, but at most half of the room, and no more than may
---          be held in all, which stands for the units. If it holds any, the reply before its own
---          says how many, and how many parts a unit has
+--          each step its op, its cost, the units that a settlement frees, how long units are held,
+--          and of each member the generation that a settlement frees from. The op of the last one
+--          may be 5, a lease: unless a decision was refused, it holds what is asked for, but at
+--          most half of the room, and no more than may be held in all, which stands for the units.
+--          If it holds any, the reply before its own says how many, and how many parts a unit of
+--          each member has
 -- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
 --          state of each member; while units are held, the tail: two generations of each member;
 --          of each member in flight its leases, which no reply has. Or a byte 5 or 6 and an
@@ -193,17 +194,21 @@ local until_1, value_1
 local LEASE, all_fit, named_1, taken_1 = 5, true
 for at = 1, #ARGV[2], 26 do
   local unit_1 = unit_1
-  op, cost_1, named_1, taken_1, at_most_1 = unpack('<BI4I7I7I7', ARGV[2], at)
+  local cost, units, held_for
+  op, cost, units, held_for, named_1 = unpack('<BI4I7I7I7', ARGV[2], at)
   must = op == SETTLE
   if op == LEASE then
-    -- At most half of the room, and no more than may be held in all.
-    local held = (earlier_held_1 + later_held_1) / unit_1
-    cost_1 = all_fit and math.min(cost_1, math.floor(taken_1 - held)) or 0
-    while cost_1 > 0 and not bucket(last_1, now_1, 2 * cost_1 + held, false, capacity_1, unit_1,
-      rate_1, tick_1, debt_1, speed_1) do cost_1 = math.floor(cost_1 / 2) end
-    if cost_1 <= 0 then break end
-    replies[#replies + 1], op = pack('<I4I7', cost_1, unit_1), 0
+    if not all_fit then break end
+    local held_1 = (earlier_held_1 + later_held_1) / unit_1
+    cost = math.min(cost, math.floor(units - held_1))
+    while cost > 0 and not bucket(last_1, now_1, 2 * cost + held_1, false, capacity_1, unit_1,
+      rate_1, tick_1, debt_1, speed_1) do cost = math.floor(cost / 2) end
+    if cost <= 0 then break end
+    replies[#replies + 1], op = pack('<I4I7', cost, unit_1), 0
   end
+  cost_1 = cost
+  taken_1 = units
+  at_most_1 = held_for
   local before = {debt_1, speed_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
     later_end_1, later_held_1}
   if speed_1 ~= rate_1 then
@@ -242,7 +247,7 @@ for at = 1, #ARGV[2], 26 do
     if later_held_1 > 0 and later_end_1 > ends_1 then ends_1 = later_end_1 end
     if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + retention_1 end
   end
-  if not fits_1 then
+  if not must and not fits_1 then
     replies[#replies + 1] = pack('<BI7I7I7', 0, (fits_1 and 1 or 0), now + ahead_1,
       #stored_1) .. stored_1
     debt_1, speed_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,

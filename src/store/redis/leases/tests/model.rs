@@ -102,8 +102,8 @@ where
                 number[..bytes].copy_from_slice(&step[from..from + bytes]);
                 u64::from_le_bytes(number)
             };
-            let [mut cost, generation, units] =
-                [(1, 4), (5, 7), (12, 7)].map(|(at, len)| number(at, len));
+            let [mut cost, units, generation] =
+                [(1, 4), (5, 7), (19, 7)].map(|(at, len)| number(at, len));
             let stored = self.stored.as_ref().map(|it| it.0.clone());
             let mut state = stored.unwrap_or_else(|| limit.fresh(at(now)));
             let fits = match step[0] {
@@ -132,6 +132,10 @@ where
                     } else {
                         0
                     };
+                    if L::script().members()[0].has_list() {
+                        let now = limit.snapshot(&state, 0, true, at(now));
+                        cost = cost.min(limit.decision_of(&now).remaining() / 2);
+                    }
                     while cost > 0 && !limit.judge(&state, 2 * cost as u32, at(now)) {
                         cost /= 2;
                     }
@@ -181,38 +185,53 @@ where
         let mut value = Vec::new();
         if let Some((state, last)) = &self.stored {
             let mut numbers = self.numbers(limit, state, *last);
-            if numbers.rchunks(3).take(2).all(|it| it[2] == 0) {
-                numbers.truncate(numbers.len() - 6);
+            // The entries of a list have a key of their own.
+            let tail = numbers.split_off(numbers.len() - 6);
+            numbers.truncate(L::script().members()[0].state.len());
+            if tail.chunks_exact(3).any(|it| it[2] > 0) {
+                numbers.extend(tail);
             }
             value = bytes(1, &[&[*last, 0, 0], &numbers[..]].concat());
         }
         match fits {
             true => value.into(),
-            false => [bytes(0, &[0, now, value.len() as u64]), value]
-                .concat()
-                .into(),
+            false => {
+                let extra = vec![0; L::script().members()[0].extra.len()];
+                let limit = [now, value.len() as u64];
+                [bytes(0, &[&[0][..], &extra, &limit].concat()), value]
+                    .concat()
+                    .into()
+            }
         }
     }
 }
 
-/// Of each reply all but when its key expires, and generations without units.
-pub(super) fn without_expiry(replies: &[Bytes]) -> Vec<Vec<u8>> {
+/// Of each reply all but when its key expires, and generations without units. Of a rule that keeps a
+/// list, which the rule here forgets later, only whether it charges, and what is held then.
+pub(super) fn comparable(replies: &[Bytes], subject: &Subject) -> Vec<Vec<u8>> {
+    let member = &subject.queries[0].scripts.script.members()[0];
+    let value_len = 1 + BYTES * (3 + member.state.len());
     let replies = replies.iter().map(|reply| {
         let mut reply = reply.to_vec();
         let value = match reply.first() {
-            Some(0) => 22,
+            Some(0 | 3) => 1 + BYTES * (3 + member.extra.len()),
             _ => 0,
         };
-        if reply.len() > value + 22 {
-            reply[value + 15..value + 22].fill(0);
+        if reply.len() < value + value_len {
+            return reply;
         }
+        reply[value + 15..value + 22].fill(0);
         // A generation that holds nothing is none.
-        let tail = reply.len().saturating_sub(42).max(value + 36);
-        let tail = reply.get_mut(tail..).unwrap_or_default();
-        for generation in tail.chunks_exact_mut(21) {
+        for generation in reply[value + value_len..].chunks_exact_mut(21) {
             if generation[14..] == [0; 7] {
                 generation.fill(0);
             }
+        }
+        if member.has_list() && reply[0] == 0 {
+            reply.truncate(1);
+        } else if member.has_list() {
+            reply.drain(1..value + value_len);
+            reply[0] = 1;
         }
         reply
     });
