@@ -26,8 +26,9 @@ function run() {
   }
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";
-  $("answer").textContent = told.error ?? answer();
-  $("less").textContent = told.error ? "" : less();
+  const verdict = told.error ? "" : less();
+  $("less").textContent = verdict;
+  $("answer").textContent = told.error ?? [...answer(), verdict].filter(Boolean).join(" · ");
   if (told.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
@@ -63,7 +64,7 @@ function answer() {
     const title = several ? `Limit ${which + 1}: ` : "";
     return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused, `
       + `worst span ${worst.most} of at most ${bound.most ?? "?"}`);
-  }).join(" · ");
+  });
 }
 
 /** Which of two limits lets less through in the worst span; if neither, of all requests. */

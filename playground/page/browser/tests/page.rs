@@ -597,6 +597,33 @@ fn it_shows_the_answer_below_the_question_on_a_small_screen() {
 }
 
 #[test]
+fn which_of_two_limits_lets_less_through_is_in_sight_on_any_screen() {
+    let page = open();
+    for width in [360, 1_280] {
+        page.resize(width, 800);
+        page.press_button("40 at once each minute");
+        page.shows(LESS, str::is_empty);
+        page.press_button("Guesses at a login");
+        let less = page.shows(LESS, |text| text.contains("limit 1 lets less through"));
+        if width == 360 {
+            let bar = page.text("#answer");
+            assert!(bar.ends_with(&format!(" · {less}")), "{bar}");
+            page.script("$('answer').click()");
+        }
+        let hidden_by = "(() => {
+            const { top, bottom } = $('less').getBoundingClientRect();
+            const bar = $('answer').getBoundingClientRect();
+            const below = bar.height > 0 ? bar.top : innerHeight;
+            return Math.max(-top, bottom - below);
+        })()";
+        let hidden_by = page.script(hidden_by).as_f64().unwrap();
+        assert!(hidden_by < 1.0, "{hidden_by} px are out of sight at {width}");
+        page.script("scrollTo(0, 0)");
+    }
+    page.is_well();
+}
+
+#[test]
 fn it_can_be_read_in_light_and_in_dark() {
     // As the Web Content Accessibility Guidelines count: 4.5 for text, 3 for what is drawn.
     const CONTRASTS: &str = "(() => {
