@@ -57,17 +57,17 @@ function whole() {
   return [0, end * 1.04];
 }
 
-/** What a small screen shows below the question: what each limit lets through, and at worst. */
+/** What a small screen shows below the question: what each limit lets through. */
 function answer() {
   const several = told.limits.length > 1;
   return told.limits.map(({ numbers, worst, bound, error }, which) => {
     const title = several ? `Limit ${which + 1}: ` : "";
     return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused, `
-      + `worst span ${worst.most} of at most ${bound.most ?? "?"}`);
+      + `${worst.most} of at most ${bound.most ?? "?"} in any one span`);
   });
 }
 
-/** Which of two limits lets less through in the worst span; if neither, of all requests. */
+/** Which of two limits lets less through in any one span; if neither, of all requests. */
 function less() {
   const { limits } = told;
   if (limits.length < 2 || limits.some(({ error }) => error)) return "";
@@ -83,10 +83,9 @@ function less() {
   const pairs = ones.flatMap((one) => others.filter((other) => isSame(one.bound, other.bound))
     .map((other) => [one, other]));
   const said = pairs.map(([{ bound, worst }, other]) => {
-    const where = `In the worst span (the ${bound.span} with most ${counts(bound)} of ${whose})`;
-    return compared(where, worst, other.worst);
+    return compared(`In the ${bound.span} with most ${counts(bound)} of ${whose}`, worst, other.worst);
   });
-  if (pairs.length === 0) said.push("The worst spans of these limits count different things.");
+  if (pairs.length === 0) said.push("In a span these limits count different things.");
   if (pairs.every(([one, other]) => one.worst === other.worst)) {
     const admitted = limits.map(({ numbers }) => numbers.admitted + numbers.delayed);
     said.push(compared("Of all requests", ...admitted));
@@ -119,16 +118,16 @@ function panel(limit, which, several) {
   const { numbers, members } = limit;
   const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, ...breakable(limit.rust));
   const found = members.map(({ called, worst, bound }, place) => {
-    const most = bound.most ?? "not computed for such large numbers";
-    return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`), ` of at most `,
-      element("b", {}, `${most}`), ` ${countedIn(bound)} (${bound.formula})`,
+    const most = bound.most ?? "? (not computed here)";
+    return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`),
+      ` ${countedIn(bound)}, with any traffic at most `, element("b", {}, `${most}`), ` (${bound.formula})`,
       members.length > 1 ? `: ${called}` : "");
   });
   const values = [
     number("admitted", "admitted", numbers.admitted),
     number("delayed", "delayed", numbers.delayed, numbers.longestDelay ? ` up to ${numbers.longestDelay}` : ""),
     number("refused", "refused", numbers.refused),
-    element("div", {}, element("dt", {}, "worst span, and the bound"), ...found),
+    element("div", {}, element("dt", {}, "most in any one span"), ...found),
     number("wait", "longest announced wait", numbers.longestWait ?? "none", numbers.retryAfter ? ` Retry-After: ${numbers.retryAfter}` : ""),
   ];
   if (limit.smallestBurst !== null) {
@@ -184,7 +183,7 @@ function move(next) {
   const whys = ask({ ask: "why", limits, traffic, index }).limits;
   $("whys").replaceChildren(...lines.map(({ run: limit, which }) => {
     const outcome = OUTCOMES[limit.outcome[index]];
-    const soFar = ` Worst span so far: ${limit.worst.soFar[index]} of at most ${limit.bound.most ?? "?"}.`;
+    const soFar = ` Most in any one span so far: ${limit.worst.soFar[index]} of at most ${limit.bound.most ?? "?"}.`;
     return element("p", { "data-why": which, "data-outcome": outcome },
       element("span", { class: "swatch", style: `background:var(--${outcome})` }),
       lines.length > 1 ? `Limit ${which + 1}: ` : "", whys[which].why, soFar);

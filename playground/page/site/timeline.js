@@ -169,7 +169,7 @@ class Timeline {
     const [from, until] = [x(worst.until - bound.micros), x(worst.until)];
     context.fillStyle = colour("mark");
     context.fillRect(from, y, Math.max(until - from, 2), 2);
-    const text = `worst ${bound.span}: ${worst.most}`;
+    const text = `most in ${bound.span}: ${worst.most}`;
     const fits = until + 6 + context.measureText(text).width < this.canvas.clientWidth;
     context.textAlign = fits ? "left" : "right";
     context.fillText(text, fits ? until + 6 : Math.max(from - 6, 90), y + 5);

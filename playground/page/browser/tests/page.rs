@@ -21,7 +21,7 @@ fn it_tells_which_algorithm_lets_2n_through_at_a_windows_edge() {
     let page = open();
     page.press_button("A window's edge");
     page.shows("[data-limit='0'] [data-is='worst']", |text| {
-        text == "20 of at most 20 units in 1 s (2n)"
+        text == "20 units in 1 s, with any traffic at most 20 (2n)"
     });
     // Of all algorithms it is one; the quota is 10.
     let twice = page.script(
@@ -87,8 +87,7 @@ fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
     for (called, says) in [
         (
             "Guesses at a login",
-            "In the worst span (the 60 s with most units of one caller) limit 1 lets less \
-             through: 5, not 9.",
+            "In the 60 s with most units of one caller limit 1 lets less through: 5, not 9.",
         ),
         // What a queue releases is compared with what a bucket admits.
         (
@@ -98,13 +97,13 @@ fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
         // Of the members of a tuple one counts in the same span as the other limit.
         (
             "So many a second and a minute",
-            "(the 1 s with most units of one caller) both limits let as much through: 4. \
+            "In the 1 s with most units of one caller both limits let as much through: 4. \
              Of all requests limit 2 lets less through: 120, not 480.",
         ),
         // What was spent is not what was held.
         (
             "Costs known afterwards",
-            "The worst spans of these limits count different things. \
+            "In a span these limits count different things. \
              Of all requests limit 1 lets less through: 3, not 9.",
         ),
         // It has one limit.
@@ -120,8 +119,8 @@ fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
     page.choose("limit1-algorithm", "fixed-window");
     page.script("$('traffic-shared').click()");
     page.shows(LESS, |text| {
-        text == "In the worst span (the 1 s with most units of all callers) both limits let as \
-                 much through: 20. Of all requests both limits let as much through: 40."
+        text == "In the 1 s with most units of all callers both limits let as much through: 20. \
+                 Of all requests both limits let as much through: 40."
     });
     page.fill("limit1-quota", "1/fortnight");
     page.shows(LESS, str::is_empty);
@@ -136,7 +135,7 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
     page.shows(&number(1, "admitted"), |text| text == "9");
     let of_the_second = |name: &str| format!("[data-limit='1'] [data-is='{name}']");
     page.shows(&of_the_second("worst"), |text| {
-        text == "810 of at most 1999 units spent in 60 s (burst + ⌊n(P−1)/P⌋)"
+        text == "810 units spent in 60 s, with any traffic at most 1999 (burst + ⌊n(P−1)/P⌋)"
     });
     let rust = page.text(&of_the_second("rust"));
     assert_eq!(rust, "TokenBucket::new(Quota::per_minute(1000)).settled()");
@@ -161,7 +160,7 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
     page.script("$('limit1-per-request').click()");
     page.shows(&number(1, "admitted"), |text| text == "12");
     page.shows(&of_the_second("worst"), |text| {
-        text.starts_with("12 of at most 1999 requests in")
+        text.starts_with("12 requests in 60 s, with any traffic at most 1999 ")
     });
     page.script("$('limit1-settled').click()");
     page.shows(".panel .error", |text| text.contains("use a tuple of both"));
@@ -181,17 +180,17 @@ fn it_shows_a_tuple_by_the_bound_of_each_member_and_says_which_one_refuses() {
     page.shows(&number(0, "refused"), |text| text == "0");
     page.shows(&number(1, "admitted"), |text| text == "120");
     page.shows(&member(1, 0), |text| {
-        text == "4 of at most 14 units in 1 s (burst + ⌊n(P−1)/P⌋): token-bucket 5/s"
+        text == "4 units in 1 s, with any traffic at most 14 (burst + ⌊n(P−1)/P⌋): token-bucket 5/s"
     });
     page.shows(&member(1, 1), |text| {
-        text == "60 of at most 120 units in 60 s (2n): fixed-window 60/min"
+        text == "60 units in 60 s, with any traffic at most 120 (2n): fixed-window 60/min"
     });
     page.shows("[data-why='1']", |text| {
         text.contains("Refused, and charged to none. The token-bucket 5/s would admit it:")
             && text.contains("The fixed-window 60/min refuses: it costs 1, and 0 of 60 are left.")
             && text.contains("admitted 45 s later")
             && text.contains("Retry-After: 45.")
-            && text.contains("Worst span so far: 60 of at most 120.")
+            && text.contains("Most in any one span so far: 60 of at most 120.")
     });
     let rust = page.text("[data-limit='1'] [data-is='rust']");
     assert_eq!(
@@ -283,7 +282,7 @@ fn a_request_is_chosen_by_keys_and_by_a_click() {
     page.click_at(".line canvas", middle, 0.15);
     page.shows(WHY, |text| text.contains("Refused"));
 
-    // The worst span so far is that of the first burst.
+    // The span with most so far is that of the first burst.
     page.press("End");
     is_at(200);
     page.press("w");
@@ -585,8 +584,8 @@ fn it_shows_the_answer_below_the_question_on_a_small_screen() {
             "Limit 1: 40 let through, 0 refused",
             "Limit 2: 22 let through, 18 refused",
         ];
-        let says = |(text, limit): (&str, &str)| text.starts_with(&format!("{limit}, worst span "));
-        text.split(" · ").zip(limits).all(says) && text.matches(" of at most ").count() == 2
+        let says = |(text, limit): (&str, &str)| text.starts_with(&format!("{limit}, "));
+        text.split(" · ").zip(limits).all(says) && text.matches(" in any one span").count() == 2
     });
     let bottom = "$('answer').getBoundingClientRect().bottom === innerHeight";
     assert_eq!(page.script(bottom), true);
@@ -617,7 +616,10 @@ fn which_of_two_limits_lets_less_through_is_in_sight_on_any_screen() {
             return Math.max(-top, bottom - below);
         })()";
         let hidden_by = page.script(hidden_by).as_f64().unwrap();
-        assert!(hidden_by < 1.0, "{hidden_by} px are out of sight at {width}");
+        assert!(
+            hidden_by < 1.0,
+            "{hidden_by} px are out of sight at {width}"
+        );
         page.script("scrollTo(0, 0)");
     }
     page.is_well();
