@@ -23,6 +23,8 @@ function run() {
   for (const button of $("tries").children) {
     const isChosen = JSON.stringify(TRIES[button.textContent]) === JSON.stringify(choice);
     button.setAttribute("aria-pressed", isChosen);
+    // It stays while the example is changed.
+    if (isChosen) $("note").textContent = NOTES[button.textContent] ?? "";
   }
   $("error").hidden = !told.error;
   $("error").textContent = told.error ?? "";

@@ -128,6 +128,24 @@ fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
 }
 
 #[test]
+fn the_example_of_a_login_says_what_to_tick_until_another_one_is_taken() {
+    let page = open();
+    assert_eq!(page.text("#note"), "");
+    page.press_button("Guesses at a login");
+    let tick = page.text("label[for='limit0-settled']");
+    let says_it = format!("tick “{tick}”");
+    page.shows("#note", |text| text.contains(&says_it));
+    page.script("$('limit0-settled').click()");
+    page.shows("[data-limit='0'] [data-is='rust']", |text| {
+        text.ends_with(".settled()")
+    });
+    assert!(page.text("#note").contains(&says_it));
+    page.press_button("A window's edge");
+    page.shows("#note", str::is_empty);
+    page.is_well();
+}
+
+#[test]
 fn it_tells_what_holds_let_through_and_by_which_bound() {
     let page = open();
     page.press_button("Costs known afterwards");
