@@ -3,14 +3,14 @@
 // form and in the address. A tuple is an array of its members.
 
 // The fields of an algorithm are those that `algorithms.rs` has.
-const numberField = (name, hint = "1") => ({ name, input: "number", hint });
-const textField = (name, hint) => ({ name, input: "text", hint });
+const numberField = (name, hint = "1", called) => ({ name, input: "number", hint, called });
+const textField = (name, hint, called) => ({ name, input: "text", hint, called });
 const REQUESTS = [
   { name: "shared", input: "check", called: "all callers share one bucket" },
-  textField("runs", "0: ends at once"), numberField("spends", "as the cost"),
+  textField("runs", "0: ends at once", "a request takes"), numberField("spends", "as the cost", "it really spends"),
 ];
 const SIMULATED = [
-  numberField("requests"), textField("every", "1s"), textField("lasts", "10s"),
+  numberField("requests"), textField("every", "1s", "repeated every"), textField("lasts", "10s", "for"),
   numberField("cost"), numberField("callers"), ...REQUESTS,
 ];
 const SHAPES = {
@@ -93,13 +93,14 @@ function inputs(fields, values, prefix, changed) {
   return fields.map(({ name, input: kind, hint, called }) => {
     const id = `${prefix}-${name}`;
     const value = values[name];
+    const label = called ?? name.replaceAll("-", " ");
     const common = { id, "data-field": name };
     let input;
     if (kind === "check") {
       input = element("input", { ...common, type: "checkbox" });
       input.checked = value === true;
       input.onchange = () => changed(name, input.checked || undefined);
-      return element("label", { class: "check", for: id }, input, called ?? name.replaceAll("-", " "));
+      return element("label", { class: "check", for: id }, input, label);
     }
     if (kind === "recording") {
       input = element("textarea", { ...common, spellcheck: "false", placeholder: "seconds cost caller, one request a line" });
@@ -127,7 +128,7 @@ function inputs(fields, values, prefix, changed) {
       // What is no number is sent as it is: tollgate says what is wrong with it.
       else changed(name, isNumber && /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text);
     };
-    return element("label", { for: id }, name.replaceAll("-", " "), input);
+    return element("label", { for: id }, label, input);
   });
 }
 
@@ -183,7 +184,7 @@ class Form {
         replaceMembers([...members, { algorithm: "fixed-window", quota: "100/min" }]);
         $(`limit${index}-${members.length + 1}-algorithm`).focus();
       };
-      parts.push(element("p", {}, element("button", { type: "button", id, onclick: add }, "And another: a tuple")));
+      parts.push(element("p", {}, element("button", { type: "button", id, onclick: add }, "Add a limit that must have room too")));
     }
     if (index > 0) {
       const remove = () => this.replaceLimits(this.choice.limits.slice(0, 1));
