@@ -69,7 +69,7 @@ const TRIES = {
 
 const NOTES = {
   "Guesses at a login": "Against guessing take the limit that lets less through in any one span. To count only wrong "
-    + "passwords, tick “holds the cost while it runs, charges what it spends”: see “Wrong passwords” in the cookbook of the docs.",
+    + "passwords, tick “holds the cost while it runs, charges what it spends” for both: see “Wrong passwords” in the cookbook of the docs.",
 };
 
 const MOST_MEMBERS = 3;

@@ -84,8 +84,12 @@ function less() {
   const [ones, others] = limits.map(({ members }) => members);
   const pairs = ones.flatMap((one) => others.filter((other) => isSame(one.bound, other.bound))
     .map((other) => [one, other]));
-  const said = pairs.map(([{ bound, worst }, other]) => {
-    return compared(`In the ${bound.span} with most ${counts(bound)} of ${whose}`, worst, other.worst);
+  const said = pairs.flatMap(([{ bound, worst }, other]) => {
+    const here = compared(`In the ${bound.span} with most ${counts(bound)} of ${whose}`, worst, other.worst);
+    const [most, others] = [bound.most, other.bound.most];
+    // Other traffic may get more through the one that lets less of this through.
+    const isOtherwise = most && others && most !== others && (worst - other.worst) * (most - others) <= 0;
+    return isOtherwise ? [here, compared("With any traffic", most, others)] : here;
   });
   if (pairs.length === 0) said.push("In a span these limits count different things.");
   if (pairs.every(([one, other]) => one.worst === other.worst)) {

@@ -115,6 +115,15 @@ fn it_says_which_of_two_limits_lets_less_through_or_that_neither_does() {
             says => text.ends_with(says),
         });
     }
+    // These evenly spaced guesses do not show what others could get through.
+    page.press_button("Guesses at a login");
+    page.choose("limit1-algorithm", "fixed-window");
+    page.shows(LESS, |text| {
+        text.contains(
+            "both limits let as much through: 5. \
+                       With any traffic limit 1 lets less through: 5, not 10.",
+        )
+    });
     page.press_button("A window's edge");
     page.choose("limit1-algorithm", "fixed-window");
     page.script("$('traffic-shared').click()");
