@@ -105,9 +105,10 @@ function breakable(rust) {
   return parts.flatMap((part) => [element("wbr"), part]).slice(1);
 }
 
-/** The counted unit and its span, as text. */
-function countedIn(bound) {
-  return bound.micros === 0 ? `${bound.counts} at any instant` : `${bound.counts} in ${bound.span}`;
+/** So many of what is counted, and in which span, without the number. */
+function countedIn(bound, number) {
+  const counts = number === 1 ? bound.counts.replace(/s\b/, "") : bound.counts;
+  return `${counts} ${bound.micros === 0 ? "at any instant" : `in ${bound.span}`}`;
 }
 
 function number(name, called, value, more = "") {
@@ -126,7 +127,7 @@ function panel(limit, which, several) {
   const found = members.map(({ called, worst, bound }, place) => {
     const most = bound.most ?? "? (not computed here)";
     return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`),
-      ` ${countedIn(bound)}, with any traffic at most `, element("b", {}, `${most}`), ` (${bound.formula})`,
+      ` ${countedIn(bound, worst)}, with any traffic at most `, element("b", {}, `${most}`), ` (${bound.formula})`,
       members.length > 1 ? `: ${called}` : "");
   });
   const values = [
@@ -233,10 +234,9 @@ function compare() {
     };
     const name = element("button", { type: "button", title: "Show this limit", onclick: use }, element("code", {}, ...breakable(row.rust)));
     const { admitted, delayed, refused, longestWait } = row.numbers;
-    const span = ` ${countedIn(row.bound)}`;
     const isWorst = inUnits.includes(row) && row.worst === most;
     return element("tr", { "data-algorithm": row.algorithm, class: isWorst && "worst" }, element("td", {}, name),
-      ...[admitted, delayed, refused, longestWait ?? "", `${row.worst}${span}`, row.bound.most ?? "?"]
+      ...[admitted, delayed, refused, longestWait ?? "", `${row.worst} ${countedIn(row.bound, row.worst)}`, row.bound.most ?? "?"]
         .map((value) => element("td", {}, String(value))));
   }));
 }
