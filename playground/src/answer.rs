@@ -110,13 +110,13 @@ fn answered(question: Question) -> Result<Value, String> {
             let request =
                 request.ok_or_else(|| format!("there is no request with index {index}"))?;
             let until = &traffic.requests[..=index];
-            let told = limits.into_iter().map(|fields| {
+            let whys = limits.into_iter().map(|fields| {
                 or_error(Tuple::read(fields).map(|tuple| {
                     let run = tuple.run(until, &Looks::default());
                     json!({ "why": why(&tuple, request, &run.decided[index]) })
                 }))
             });
-            Ok(json!({ "limits": told.collect::<Vec<_>>() }))
+            Ok(json!({ "limits": whys.collect::<Vec<_>>() }))
         }
         Question::Compare {
             quota,
@@ -135,7 +135,7 @@ fn answered(question: Question) -> Result<Value, String> {
                     "rust": lines::tuple_rust(&tuple),
                     "numbers": seen.numbers(),
                     "worst": worst.most,
-                    "bound": bound_told(bound),
+                    "bound": bound_shown(bound),
                 })
             });
             Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
@@ -228,7 +228,7 @@ impl Seen {
     }
 }
 
-fn bound_told(bound: &Bound) -> Value {
+fn bound_shown(bound: &Bound) -> Value {
     json!({
         "most": bound.most,
         "micros": bound.span_micros,
@@ -259,7 +259,7 @@ fn run(fields: TupleFields, traffic: &Recording) -> Result<Value, String> {
         });
     let members = tuple.members().iter().zip(&seen.members);
     let members = members.map(|(limit, (bound, worst))| {
-        json!({ "called": limit.called(), "worst": worst.most, "bound": bound_told(bound) })
+        json!({ "called": limit.called(), "worst": worst.most, "bound": bound_shown(bound) })
     });
     Ok(json!({
         "rust": lines::tuple_rust(&tuple),
@@ -276,7 +276,7 @@ fn run(fields: TupleFields, traffic: &Recording) -> Result<Value, String> {
             "bucket": worst.bucket,
             "soFar": worst.so_far,
         },
-        "bound": bound_told(bound),
+        "bound": bound_shown(bound),
         "members": members.collect::<Vec<_>>(),
         "numbers": seen.numbers(),
         "smallestBurst": match tuple.members() {

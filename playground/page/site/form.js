@@ -107,17 +107,17 @@ function inputs(fields, values, prefix, changed) {
       input.value = value ?? "";
       input.oninput = () => changed(name, input.value);
       const file = element("input", { type: "file", id: `${id}-file`, "aria-label": "Read a file" });
-      const told = element("span", { class: "error", role: "alert" });
+      const notice = element("span", { class: "error", role: "alert" });
       file.onchange = async () => {
         if (file.files.length === 0) return;
         // So many requests as are shown have no more, and a page can do nothing with a whole log.
         const [{ size }] = file.files;
-        told.textContent = size > MOST_BYTES ? `The file has ${size} bytes: at most ${MOST_BYTES} are read.` : "";
+        notice.textContent = size > MOST_BYTES ? `The file has ${size} bytes: at most ${MOST_BYTES} are read.` : "";
         if (size > MOST_BYTES) return;
         input.value = await file.files[0].text();
         changed(name, input.value);
       };
-      return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file, told);
+      return element("label", { class: "wide", for: id }, "seconds, cost, caller", input, file, notice);
     }
     const isNumber = kind === "number";
     input = element("input", { ...common, placeholder: hint, inputmode: isNumber ? "numeric" : "text", autocomplete: "off" });

@@ -2,7 +2,7 @@
 // Runs the simulation in the module, and shows the result.
 
 let choice = choiceOfAddress();
-let told = null;
+let output = null;
 let lines = [];
 let view = [0, 1];
 let index = 0;
@@ -16,7 +16,7 @@ function ask(question) {
 /** Runs and shows everything for the current choice. */
 function run() {
   const { limits, traffic } = choice;
-  told = ask({ ask: "run", limits, traffic });
+  output = ask({ ask: "run", limits, traffic });
   // A long recording makes an address that is too long to share.
   const address = encodeURIComponent(JSON.stringify(choice));
   history.replaceState(null, "", address.length < 8000 ? `#${address}` : "#");
@@ -26,12 +26,12 @@ function run() {
     // It stays while the example is changed.
     if (isChosen) $("note").textContent = NOTES[button.textContent] ?? "";
   }
-  $("error").hidden = !told.error;
-  $("error").textContent = told.error ?? "";
-  const verdict = told.error ? "" : less();
+  $("error").hidden = !output.error;
+  $("error").textContent = output.error ?? "";
+  const verdict = output.error ? "" : less();
   $("less").textContent = verdict;
-  $("answer").textContent = told.error ?? [...answer(), verdict].filter(Boolean).join(" · ");
-  if (told.error) {
+  $("answer").textContent = output.error ?? [...answer(), verdict].filter(Boolean).join(" · ");
+  if (output.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
     $("request").textContent = "";
@@ -39,11 +39,11 @@ function run() {
     return;
   }
   lines = [];
-  const several = told.limits.length > 1;
-  $("panels").replaceChildren(...told.limits.map((limit, which) => panel(limit, which, several)));
+  const several = output.limits.length > 1;
+  $("panels").replaceChildren(...output.limits.map((limit, which) => panel(limit, which, several)));
   view = whole();
   bucketShown = null;
-  for (const line of lines) line.timeline.show(told.requests, line.run, view);
+  for (const line of lines) line.timeline.show(output.requests, line.run, view);
   // The first request that any limit refuses.
   const refused = lines.map((line) => line.run.outcome.indexOf(2)).filter((which) => which >= 0);
   move(refused.length > 0 ? Math.min(...refused) : 0);
@@ -52,8 +52,8 @@ function run() {
 
 /** From the beginning to a little after the last request, and the last delay. */
 function whole() {
-  const { at } = told.requests;
-  const ends = told.limits.filter((limit) => !limit.error)
+  const { at } = output.requests;
+  const ends = output.limits.filter((limit) => !limit.error)
     .map((limit) => limit.delay.reduce((most, delay, which) => Math.max(most, at[which] + delay), 0));
   const end = Math.max(1000, at.at(-1) ?? 0, ...ends);
   return [0, end * 1.04];
@@ -61,8 +61,8 @@ function whole() {
 
 /** What a small screen shows below the question: what each limit lets through. */
 function answer() {
-  const several = told.limits.length > 1;
-  return told.limits.map(({ numbers, worst, bound, error }, which) => {
+  const several = output.limits.length > 1;
+  return output.limits.map(({ numbers, worst, bound, error }, which) => {
     const title = several ? `Limit ${which + 1}: ` : "";
     return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused, `
       + `${worst.most} of at most ${bound.most ?? "?"} in any one span`);
@@ -71,7 +71,7 @@ function answer() {
 
 /** Which of two limits lets less through in any one span; if neither, of all requests. */
 function less() {
-  const { limits } = told;
+  const { limits } = output;
   if (limits.length < 2 || limits.some(({ error }) => error)) return "";
   const compared = (where, one, other) => (one === other
     ? `${where} both limits let as much through: ${one}.`
@@ -144,7 +144,7 @@ function panel(limit, which, several) {
     // Do not zoom out further than the whole run.
     const all = whole();
     view = next && next[1] - next[0] < all[1] ? next : all;
-    for (const line of lines) line.timeline.show(told.requests, line.run, view);
+    for (const line of lines) line.timeline.show(output.requests, line.run, view);
     left();
   };
   const timeline = new Timeline(`Requests, ${title}`, move, zoomed);
@@ -171,7 +171,7 @@ function code(called, text, parts = [text]) {
 /** Chooses a request. */
 function move(next) {
   index = next;
-  const { requests } = told;
+  const { requests } = output;
   const at = requests.at[index];
   if (at === undefined) {
     $("request").textContent = "There are no requests.";
@@ -201,7 +201,7 @@ function move(next) {
 
 /** Draws what is left in the bucket of the chosen request. */
 function left() {
-  const bucket = told.requests.bucket[index] ?? 0;
+  const bucket = output.requests.bucket[index] ?? 0;
   const shown = `${bucket} ${view}`;
   if (shown === bucketShown || lines.length === 0) return;
   bucketShown = shown;

@@ -17,7 +17,7 @@ fn number(which: usize, name: &str) -> String {
 }
 
 #[test]
-fn it_tells_which_algorithm_lets_2n_through_at_a_windows_edge() {
+fn it_shows_which_algorithm_lets_2n_through_at_a_windows_edge() {
     let page = open();
     page.press_button("A window's edge");
     page.shows("[data-limit='0'] [data-is='worst']", |text| {
@@ -34,7 +34,7 @@ fn it_tells_which_algorithm_lets_2n_through_at_a_windows_edge() {
 }
 
 #[test]
-fn it_tells_what_burst_a_client_needs_for_40_requests_at_once_each_minute() {
+fn it_shows_what_burst_a_client_needs_for_40_requests_at_once_each_minute() {
     let page = open();
     page.choose("limit0-algorithm", "token-bucket");
     page.fill("limit0-quota", "40/min");
@@ -62,7 +62,7 @@ fn it_tells_what_burst_a_client_needs_for_40_requests_at_once_each_minute() {
 }
 
 #[test]
-fn it_tells_how_long_a_refused_caller_waits_and_why() {
+fn it_shows_how_long_a_refused_caller_waits_and_why() {
     let page = open();
     page.choose("limit0-algorithm", "token-bucket");
     page.fill("limit0-quota", "2/min");
@@ -155,7 +155,7 @@ fn the_example_of_a_login_says_what_to_tick_until_another_one_is_taken() {
 }
 
 #[test]
-fn it_tells_what_holds_let_through_and_by_which_bound() {
+fn it_shows_what_holds_let_through_and_by_which_bound() {
     let page = open();
     page.press_button("Costs known afterwards");
     page.shows(&number(0, "admitted"), |text| text == "3");
@@ -175,7 +175,7 @@ fn it_tells_what_holds_let_through_and_by_which_bound() {
         text.contains("it holds 300 until it ends 700 ms later, and is charged 90 then")
     });
 
-    // Where more is spent than was held, no bound is told.
+    // Where more is spent than was held, no bound is shown.
     page.fill("traffic-spends", "301");
     page.shows(&of_the_second("worst"), |text| {
         text.contains("not computed")
@@ -297,9 +297,9 @@ fn a_request_is_chosen_by_keys_and_by_a_click() {
         page.press(key);
         is_at(number);
     }
-    let told = page.script("document.querySelector('.line').ariaValueText");
+    let shown = page.script("document.querySelector('.line').ariaValueText");
     let why = page.text(WHY);
-    assert!(why.contains(told.as_str().unwrap()), "{told} {why}");
+    assert!(why.contains(shown.as_str().unwrap()), "{shown} {why}");
 
     // A little above the line of the burst at two minutes: one that was admitted; at its top, one
     // that was not.
@@ -334,7 +334,7 @@ fn a_request_is_chosen_by_keys_and_by_a_click() {
 }
 
 #[test]
-fn a_mistake_is_told_in_the_place_of_the_limit_and_the_other_limit_stays() {
+fn a_mistake_is_shown_in_the_place_of_the_limit_and_the_other_limit_stays() {
     let page = open();
     page.press_button("A window's edge");
     page.fill("limit0-quota", "20/fortnight");
@@ -365,7 +365,7 @@ fn each_algorithm_that_can_be_chosen_is_a_limit_at_once_and_has_its_fields() {
         page.shows(file, |text| text.starts_with(&line));
         assert_eq!(page.text("#error, .panel .error"), "", "{name}");
     }
-    // The last one has a number, which is told as one, and no quota.
+    // The last one has a number, which is shown as one, and no quota.
     assert!(offered.ends_with(",in-flight"), "{offered}");
     page.shows("[data-limit='0'] [data-is='rust']", |text| {
         text == "InFlight::new(5)"
@@ -496,7 +496,7 @@ fn whatever_is_typed_is_answered_and_the_page_goes_on() {
         "<script>",
     ];
     let values = serde_json::json!(values);
-    // What throws ends the script, and is told.
+    // What throws ends the script, and the test.
     let asked = page.script(&format!(
         "(() => {{
             let asked = 0;
