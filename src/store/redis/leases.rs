@@ -158,10 +158,10 @@ impl Lease {
         }
     }
 
-    /// The last answer, less what was spent here: what is held for others, and what was spent.
-    fn reply(&self, subject: &Subject) -> Bytes {
+    /// A reply as if only others held units, and what was spent here: the last one, say.
+    fn unheld(&self, subject: &Subject, reply: &Bytes) -> Bytes {
         let of_members = (&subject.queries[0].scripts.script, &self.by_member[..]);
-        without_held(&self.reply, self.left, of_members)
+        without_held(reply, self.left, of_members)
     }
 }
 
@@ -225,7 +225,7 @@ impl Shared {
         lease.left -= cost;
         lock(&self.servers.settings.usage).leased += 1;
         let spent = (
-            lease.reply(subject),
+            lease.unheld(subject, &lease.reply),
             now.at.saturating_sub(lease.answered_at),
         );
         let (decisions, units) = (1, cost.into());
@@ -233,6 +233,16 @@ impl Shared {
             .used
             .count(now.at, leases.time, Used { decisions, units });
         Some(spent)
+    }
+
+    /// The answer to a look, as if what this process can spend of its lease were not held.
+    pub(super) fn without_own_lease(&self, subject: &Subject, answer: &Bytes) -> Option<Bytes> {
+        let leases = subject.leases.as_ref()?.of.upgrade()?;
+        let known = lock(&leases.known);
+        let lease = known.buckets.get(subject)?.lease.as_ref()?;
+        let is_wall_time = self.clock.is_none();
+        let can_be_spent = lease.can_be_spent(self.asked(subject), leases.time, is_wall_time);
+        can_be_spent.then(|| lease.unheld(subject, answer))
     }
 
     /// A call about a subject that can be leased is sent now, with these costs: what it says of

@@ -296,9 +296,9 @@ impl RedisStore {
     /// - `remaining` and waits are those of the last answer less what was spent here. While Redis
     ///   does not answer, what is held is spent.
     /// - **Not leased**: costs that are larger than what is held, limits below 4 and those that are
-    ///   [settled](crate::algorithm::Settled), per request or in shadow, tuples, several keys at
-    ///   once, windows shorter than four such times, and whatever is not a bucket or a window:
-    ///   these ask, as without.
+    ///   [settled](crate::algorithm::Settled), per request or in shadow, several keys at once,
+    ///   windows and logs shorter than four such times, queues and other limits that wait, minimal
+    ///   intervals and places in flight, and tuples with one of these: they ask, as without.
     ///
     /// # Panics
     ///

@@ -185,7 +185,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let keys = self.all.iter().flat_map(|query| &query.keys);
         let (keys, wait) = (keys.cloned().collect(), self.shared.request_waits());
         let answer = self.shared.run(Some(&script), keys, arguments, wait);
-        answer.await.map(Some)
+        let answer = answer.await?;
+        // What this process holds is left, too.
+        let subject = self.subject(Ask::Charge(1));
+        let own = subject.and_then(|subject| self.shared.without_own_lease(&subject, &answer));
+        Ok(Some(own.unwrap_or(answer)))
     }
 
     /// The script about all of them together, if they share a slot and are not too many.

@@ -20,13 +20,16 @@ use tollgate_redis_tests::{Redis, Server, comes, every_algorithm, patient, withi
 const MS: u64 = 1_000;
 const HISTORIES: u32 = 60;
 /// What can be leased, and one that can't.
-const RULES: [&str; 6] = [
+const RULES: [&str; 9] = [
     "fixed window",
     "window from first request",
     "sliding window",
     "token bucket with burst",
-    "leaky bucket",
     "sliding log",
+    "sliding buckets",
+    "(fixed window, sliding log)",
+    "(gcra, sliding window)",
+    "(token bucket, min interval)",
 ];
 const BEGIN: u64 = 1 << 40;
 
@@ -144,10 +147,9 @@ async fn a_crowd_of_one_key_spends_what_is_leased() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn beside_leases_of_others_a_decision_is_one_script() {
     let server = Server::start().await;
-    let (limiter, ..) = in_use(&server, Duration::from_secs(60)).await;
+    let (limiter, ..) = in_use((&server, window()), Duration::from_secs(60)).await;
     let direct = patient(server.client().await).build();
-    let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
-    let direct = RateLimiter::new(rule, direct);
+    let direct = RateLimiter::new(window(), direct);
     let before = server.command_calls("evalsha").await;
     for _ in 0..150 {
         assert!(direct.check("bob").await.unwrap().is_admitted());
@@ -157,13 +159,16 @@ async fn beside_leases_of_others_a_decision_is_one_script() {
     drop(limiter);
 }
 
+fn window() -> FixedWindow {
+    FixedWindow::new(Quota::per_hour(4_000)).from_first_request()
+}
+
 /// A limit of 4 000 an hour over a store that leases, with a lease that is not spent; and how many
 /// decisions that took.
-async fn in_use(
-    server: &Server,
+async fn in_use<A: Scripted>(
+    (server, rule): (&Server, A),
     lease_time: Duration,
-) -> (RateLimiter<FixedWindow, RedisStore>, RedisStore, u64) {
-    let rule = FixedWindow::new(Quota::per_hour(4_000)).from_first_request();
+) -> (RateLimiter<A, RedisStore>, RedisStore, u64) {
     let store = leasing(server, lease_time).await;
     let limiter = RateLimiter::new(rule, store.clone());
     let mut decisions = 0;
@@ -183,13 +188,26 @@ async fn in_use(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
     let server = Server::start().await;
-    let (limiter, store, decisions) = in_use(&server, Duration::from_millis(500)).await;
-    let direct = limiter.peek("bob").await.unwrap().remaining();
-    assert!(direct < 4_000 - decisions, "{direct} beside {decisions}");
+    let log = SlidingLog::new(Quota::per_hour(4_000));
+    what_remains(&server, window()).await;
+    what_remains(&server, log.clone()).await;
+    let larger = TokenBucket::new(Quota::per_hour(1)).burst(5_000);
+    what_remains(&server, (larger, log.named("log"), window())).await;
+}
+
+async fn what_remains<A: Scripted>(server: &Server, rule: A) {
+    let lease_time = Duration::from_millis(500);
+    let others = patient(server.client().await).build();
+    let others = RateLimiter::new(rule.clone(), others);
+    let (limiter, store, decisions) = in_use((server, rule), lease_time).await;
+    let looks =
+        async |limiter: &RateLimiter<A, RedisStore>| limiter.peek("bob").await.unwrap().remaining();
+    assert_eq!(looks(&limiter).await, 4_000 - decisions);
+    assert!(looks(&others).await < 4_000 - decisions);
     let left = limiter.check("bob").await.unwrap().remaining();
     assert_eq!(left, 4_000 - decisions - 1);
     comes("all that was not spent, given back", async || {
-        limiter.peek("bob").await.unwrap().remaining() == left
+        looks(&others).await == left
     })
     .await;
     comes("its end, counted", async || {
@@ -207,7 +225,7 @@ async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_own_change_ends_a_lease() {
     let server = Server::start().await;
-    let (limiter, ..) = in_use(&server, Duration::from_secs(60)).await;
+    let (limiter, ..) = in_use((&server, window()), Duration::from_secs(60)).await;
     let later = SystemClock::new()
         .now()
         .saturating_add(Duration::from_secs(60));
@@ -221,7 +239,7 @@ async fn an_own_change_ends_a_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_go_away_while_they_ask_leave_nothing_held() {
     let server = Server::start().await;
-    let (limiter, ..) = in_use(&server, Duration::from_millis(50)).await;
+    let (limiter, ..) = in_use((&server, window()), Duration::from_millis(50)).await;
     let key = server.keys("").await.pop().unwrap();
     let key = std::str::from_utf8(&key).unwrap();
     let value_len = async || server.command::<u64>("STRLEN", &[key]).await;

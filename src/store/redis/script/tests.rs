@@ -206,9 +206,20 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
             let is_loaded = loaded.starts_with('$');
             assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
         }
-        if can_be_leased(&limits[..1]) {
-            let loaded = loaded(&server, &text(&limits[..1], true, Decisions::Leased));
-            assert!(loaded.starts_with('$'), "{loaded} {limits:?}");
-        }
+    }
+    let is_leased = |script: &Script| can_be_leased(std::slice::from_ref(script));
+    let rules = [
+        TokenBucket::script(),
+        FixedWindow::script(),
+        SlidingWindow::script(),
+        SlidingLog::script(),
+    ];
+    for script in rules {
+        let tuples = (1..=8).map(|members| tuple(members, script.clone()));
+        let longest = tuples.filter(|script| fits_one_script(std::slice::from_ref(script)));
+        let longest = [longest.last().expect("one member fits")];
+        assert!(is_leased(&longest[0]));
+        let loaded = loaded(&server, &text(&longest, true, Decisions::Leased));
+        assert!(loaded.starts_with('$'), "{loaded} {longest:?}");
     }
 }
