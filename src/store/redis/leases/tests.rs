@@ -25,8 +25,9 @@ use self::model::{Model, Sent, Server, comparable};
 mod model;
 
 const PROCESSES: usize = 3;
-/// A mistake.
+/// Mistakes.
 const UNDER_OTHERS: &str = "spent under other numbers";
+const GIVEN_BACK: &str = "given back for callers who left";
 /// What the server's clock shows at the beginning.
 const BEGIN: u64 = 1 << 40;
 
@@ -233,7 +234,7 @@ where
             match event {
                 0 => self.begin(number, &steps[number], now),
                 1 => self.arrive(number, now),
-                _ => self.end(number, steps[number].2[5] > 1),
+                _ => self.end(number, steps[number].2[5] > 1, now),
             }
             self.is_within_bounds(now)?;
         }
@@ -267,6 +268,7 @@ where
                         subject,
                         plan,
                         replies: None,
+                        charged: Vec::new(),
                     };
                     self.sent.insert(number, sent);
                 }
@@ -322,6 +324,7 @@ where
             subject,
             plan,
             replies: None,
+            charged: Vec::new(),
         };
         self.sent.insert(number, sent);
     }
@@ -353,6 +356,7 @@ where
                 subject: sent.subject.clone(),
                 plan: sent.plan,
                 replies: None,
+                charged: Vec::new(),
             };
             run(&once);
         }
@@ -364,6 +368,7 @@ where
         for (cost, reply) in sent.costs.iter().zip(decisions) {
             if is_charged(reply) {
                 self.spent[sent.plan].push((now, u64::from(*cost)));
+                sent.charged.push((now, u64::from(*cost)));
             }
         }
         if sent.costs.is_empty() {
@@ -373,10 +378,18 @@ where
     }
 
     /// The answer comes, or is not waited for any more.
-    fn end(&mut self, number: usize, is_heard: bool) {
+    fn end(&mut self, number: usize, is_heard: bool, now: u64) {
         let Some(mut sent) = self.sent.remove(&number) else {
             return;
         };
+        if self.mistake == GIVEN_BACK && !is_heard {
+            for charged in mem::take(&mut sent.charged) {
+                let spent = &mut self.spent[sent.plan];
+                let own = spent.iter().position(|it| *it == charged);
+                spent.swap_remove(own.expect("it was counted"));
+                self.model.refund(&sent, charged.1, BEGIN + now);
+            }
+        }
         let (Some(mut leasing), Some(mut replies), true) =
             (sent.leasing.take(), sent.replies, is_heard)
         else {
@@ -481,7 +494,7 @@ fn the_script_holds_and_settles_as_the_rules_do() {
 
 #[test]
 fn each_mistake_is_found() {
-    for mistake in [UNDER_OTHERS, "settled twice"] {
+    for mistake in [UNDER_OTHERS, "settled twice", GIVEN_BACK] {
         let found = simulate(mistake, 20.0, None).expect_err(mistake);
         println!("{mistake}: {}", found.lines().next().unwrap_or_default());
     }

@@ -17,6 +17,8 @@ pub(super) struct Sent {
     pub(super) subject: Subject,
     pub(super) plan: usize,
     pub(super) replies: Option<Vec<Bytes>>,
+    /// When how much was charged.
+    pub(super) charged: Vec<(u64, u64)>,
 }
 
 /// A real server, and a store that runs the scripts that arrive there, by a clock of its own.
@@ -162,6 +164,15 @@ where
             replies.push(self.reply(&limit, fits, now));
         }
         replies
+    }
+
+    /// Gives units back that were charged.
+    pub(super) fn refund(&mut self, sent: &Sent, units: u64, now: u64) {
+        let limit = Settled::new(self.rules[sent.plan].clone());
+        if let Some((state, last)) = &mut self.stored {
+            limit.refund(state, units as u32, at(now));
+            *last = now;
+        }
     }
 
     fn numbers(
