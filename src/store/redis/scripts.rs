@@ -216,3 +216,22 @@ impl ScriptCache {
         several.or_insert_with(make).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::FixedWindow;
+
+    #[test]
+    fn the_script_for_what_others_hold_is_sent_first_for_a_hundred_calls() {
+        let script = Loadable::new(vec![FixedWindow::script()], false, Decisions::One);
+        for _ in 0..2 {
+            let beside = script.beside_holds_from_now().sha1.clone();
+            assert_ne!(beside, script.sha1);
+            for call in 0..CALLS_BESIDE_HOLDS {
+                assert_eq!(script.to_send_first().sha1, beside, "call {call}");
+            }
+            assert_eq!(script.to_send_first().sha1, script.sha1);
+        }
+    }
+}

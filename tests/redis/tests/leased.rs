@@ -332,6 +332,21 @@ async fn buckets_windows_logs_and_tuples_of_them_are_leased_and_nothing_else() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_in_flight_that_end_leave_leases_alone() {
+    let server = Server::start().await;
+    let (limiter, store, _) = in_use((&server, window()), Duration::from_secs(60)).await;
+    let in_flight = RateLimiter::new(InFlight::new(5), store.clone());
+    let before = store.usage();
+    for _ in 0..10 {
+        drop(in_flight.hold("bob", 1).await.unwrap().unwrap());
+        limiter.check("bob").await.unwrap();
+    }
+    let usage = store.usage();
+    assert_eq!(usage.leased, before.leased + 10, "{usage:?}");
+    assert_eq!(usage.units_leased, before.units_leased);
+}
+
 /// Of the numbers of the other one nothing would be leased.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_limits_about_each_of_several_keys_the_only_one_that_applies_is_leased() {

@@ -67,6 +67,35 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
+/// With leases as without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_known_outage_a_remembered_refusal_does_not_answer() {
+    let server = Server::start().await;
+    let store = RedisStore::builder(server.client().await).deadline(DEADLINE);
+    let store = store.remember_refusals(Duration::from_secs(60)).build();
+    let rule = FixedWindow::new(Quota::per_day(1)).from_first_request();
+    let limiters = [store.clone(), store.leased(Duration::from_secs(1))];
+    let limiters = limiters.map(|store| RateLimiter::new(rule.clone(), store));
+    for limiter in &limiters {
+        for _ in 0..3 {
+            let _ = limiter.check(&7_u32).await.unwrap();
+        }
+    }
+    assert!(store.usage().remembered > 3, "{:?}", store.usage());
+    server.kill();
+    for limiter in &limiters {
+        until("an outage that is known", async || {
+            limiter.check(&7_u32).await.err()
+        })
+        .await;
+        let before = store.usage().remembered;
+        for _ in 0..10 {
+            assert!(limiter.check(&7_u32).await.is_err());
+        }
+        assert_eq!(store.usage().remembered, before);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_dead_costs_nobody_the_deadline() {
     let server = Server::start().await;

@@ -6,11 +6,14 @@ use std::{collections::HashMap, time::Duration};
 use fred::prelude::Config;
 use tokio::time::sleep;
 use tollgate::{
-    Quota, RateLimiter,
-    algorithm::FixedWindow,
+    Quota, RateLimiter, Timestamp,
+    algorithm::{FixedWindow, TokenBucket},
+    clock::ManualClock,
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Cluster, Sentinels, Server, Worker, connect, patient, slot_of, until};
+use tollgate_redis_tests::{
+    Cluster, Redis, Sentinels, Server, Worker, connect, patient, slot_of, until,
+};
 
 const LEASE_TIME: Duration = Duration::from_millis(100);
 /// No lease outlives this on the server.
@@ -90,6 +93,63 @@ async fn one_that_leases() {
         Worker::say(store.usage().leased - before);
         Worker::done();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_lies_idle_while_a_server_hangs_is_given_back_afterwards() {
+    let server = Server::start().await;
+    let (deadline, lease_time) = (Duration::from_millis(200), Duration::from_secs(2));
+    let store = RedisStore::builder(server.client().await).deadline(deadline);
+    let store = store.build();
+    let limiter = limiter(&store.leased(lease_time));
+    let held = || {
+        let usage = store.usage();
+        usage.units_leased - usage.units_given_back - usage.leased
+    };
+    // One by one until most of a lease is left.
+    while held() < 20 {
+        limiter.check("bob").await.unwrap();
+    }
+    server.stop_process();
+    let before = store.usage();
+    // Others ask, so that the outage is known before the lease is over.
+    for _ in 0..20 {
+        let _ = limiter.check("alice").await;
+        sleep(deadline).await;
+    }
+    assert_eq!(store.usage().units_given_back, before.units_given_back);
+    server.continue_process();
+    until("all that was not spent, given back", async || {
+        (held() == 0).then_some(())
+    })
+    .await;
+    assert_eq!(store.usage().units_lost, 0);
+}
+
+/// A limit of one a second is not leased, so nobody keeps it from the others. Ten minutes of a clock
+/// that is turned by hand.
+#[test]
+fn of_a_limit_of_one_a_second_each_of_eight_that_always_ask_gets_its_part() {
+    let redis = Redis::start();
+    let clock = ManualClock::at(Timestamp::from_micros(1 << 40));
+    let key = redis.new_key();
+    let rule = TokenBucket::new(Quota::per_second(1)).burst(1);
+    let limiters = [(); 8].map(|()| {
+        let store = redis.store(clock.clone()).leased(LEASE_TIME);
+        RateLimiter::new(rule.clone(), store)
+    });
+    let (mut admitted, mut first) = ([0_u64; 8], 0);
+    for turn in 0..10 * 60 * 10 {
+        // In no order that stands.
+        first = (first * 5 + turn) % 8;
+        for process in (first..8).chain(0..first) {
+            let decision = redis.wait(limiters[process].check(&key)).unwrap();
+            admitted[process] += u64::from(decision.is_admitted());
+        }
+        clock.advance(Duration::from_millis(100));
+    }
+    assert_eq!(admitted.iter().sum::<u64>(), 600, "{admitted:?}");
+    assert!(admitted.iter().all(|&it| it >= 600 / 8 / 2), "{admitted:?}");
 }
 
 /// Stores with connections of their own, in one process.
