@@ -173,8 +173,8 @@ pub(crate) struct Member {
     /// Whether it never refuses, and is charged only where it fits.
     pub(crate) in_shadow: bool,
     pub(crate) charged_last: bool,
-    /// Whether its rule is [additive](super::Additive), and its state one of a few numbers: then
-    /// processes can hold units to spend them without asking.
+    /// Whether its rule is [additive](super::Additive), so that processes can hold units to spend
+    /// them without asking.
     pub(crate) can_be_leased: bool,
 }
 

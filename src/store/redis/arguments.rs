@@ -23,8 +23,9 @@ pub(crate) struct KeyQuery {
     pub(super) keys: Vec<Bytes>,
     /// The numbers of the algorithm, then how each member holds.
     pub(super) parameters: Vec<u64>,
-    /// How many units the last of its policies lets through at once, and in how many microseconds.
+    /// How many units all of its policies let through at once.
     pub(super) limit: u64,
+    /// The shortest period of those that are no buckets, in microseconds.
     pub(super) window: u64,
     /// Whether any member holds its cost, and does not charge it at once.
     pub(super) holds: bool,

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
 
-use crate::{algorithm::Member, error::StoreError};
+use crate::{algorithm::Member, error::StoreError, store::Ask};
 
 use super::{
     Shared,
@@ -266,7 +266,7 @@ impl Call {
                 continue;
             }
             // The call before may have brought a lease.
-            match self.shared.spend(&self.subject, decision.cost) {
+            match self.shared.spend(&self.subject, Ask::Charge(decision.cost)) {
                 Some((reply, _)) => drop(decision.answer.send(Ok(reply))),
                 None => decisions.push(decision),
             }

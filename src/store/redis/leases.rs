@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::error::StoreError;
+use crate::{error::StoreError, store::Ask};
 
 use super::{
     Shared,
@@ -158,10 +158,10 @@ impl Lease {
         }
     }
 
-    /// A reply as if only others held units, and what was spent here: the last one, say.
-    fn unheld(&self, subject: &Subject, reply: &Bytes) -> Bytes {
+    /// The last answer, less what was spent here: what is held for others, and what was spent.
+    fn reply(&self, subject: &Subject) -> Bytes {
         let of_members = (&subject.queries[0].scripts.script, &self.by_member[..]);
-        without_held(reply, self.left, of_members)
+        without_held(&self.reply, self.left, of_members)
     }
 }
 
@@ -211,38 +211,30 @@ impl Known {
 }
 
 impl Shared {
-    /// Spends a cost of what this process holds: the reply of the last answer, less what was spent
-    /// here, and for how many microseconds that was answered. None, if Redis must be asked.
-    pub(super) fn spend(&self, subject: &Subject, cost: u32) -> Option<(Bytes, u64)> {
+    /// Spends a cost of what this process holds, or looks at it: the reply of the last answer, less
+    /// what was spent here, and for how many microseconds that was answered. None, if Redis must be
+    /// asked.
+    pub(super) fn spend(&self, subject: &Subject, ask: Ask) -> Option<(Bytes, u64)> {
         let leases = subject.leases.as_ref()?.of.upgrade()?;
         let mut known = lock(&leases.known);
         let bucket = known.buckets.get_mut(subject)?;
         let lease = bucket.lease.as_mut()?;
         let now = self.asked(subject);
-        if cost > lease.left || !lease.can_be_spent(now, leases.time, self.clock.is_none()) {
+        if ask.cost() > lease.left || !lease.can_be_spent(now, leases.time, self.clock.is_none()) {
             return None;
         }
-        lease.left -= cost;
-        lock(&self.servers.settings.usage).leased += 1;
+        lease.left -= ask.charge();
         let spent = (
-            lease.unheld(subject, &lease.reply),
+            lease.reply(subject),
             now.at.saturating_sub(lease.answered_at),
         );
-        let (decisions, units) = (1, cost.into());
-        bucket
-            .used
-            .count(now.at, leases.time, Used { decisions, units });
+        if ask.charge() > 0 {
+            lock(&self.servers.settings.usage).leased += 1;
+            let (decisions, units) = (1, ask.charge().into());
+            let used = Used { decisions, units };
+            bucket.used.count(now.at, leases.time, used);
+        }
         Some(spent)
-    }
-
-    /// The answer to a look, as if what this process can spend of its lease were not held.
-    pub(super) fn without_own_lease(&self, subject: &Subject, answer: &Bytes) -> Option<Bytes> {
-        let leases = subject.leases.as_ref()?.of.upgrade()?;
-        let known = lock(&leases.known);
-        let lease = known.buckets.get(subject)?.lease.as_ref()?;
-        let is_wall_time = self.clock.is_none();
-        let can_be_spent = lease.can_be_spent(self.asked(subject), leases.time, is_wall_time);
-        can_be_spent.then(|| lease.unheld(subject, answer))
     }
 
     /// A call about a subject that can be leased is sent now, with these costs: what it says of

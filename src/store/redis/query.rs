@@ -113,11 +113,20 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         (leases.time() <= longest).then(|| Leasable::of(leases, only.limit))?
     }
 
-    /// An admission by units that are held here.
+    /// An admission by units that are held here, or a look at them.
     pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
-        let (reply, later) = self.shared.spend(&self.subject(ask)?, ask.cost())?;
-        let admitted = self.read(&[reply], ask.cost(), later)?;
-        lock(&self.shared.servers.settings.usage).admitted += 1;
+        let subject = self.subject(Ask::Charge(ask.cost()))?;
+        let (reply, later) = self.shared.spend(&subject, ask)?;
+        // What a list has told is as of then.
+        let later = if subject.has(Member::has_list) {
+            0
+        } else {
+            later
+        };
+        let admitted = self.read(&[reply], ask.charge(), later)?;
+        if ask.charge() > 0 {
+            lock(&self.shared.servers.settings.usage).admitted += 1;
+        }
         Some(admitted)
     }
 
@@ -185,11 +194,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let keys = self.all.iter().flat_map(|query| &query.keys);
         let (keys, wait) = (keys.cloned().collect(), self.shared.request_waits());
         let answer = self.shared.run(Some(&script), keys, arguments, wait);
-        let answer = answer.await?;
-        // What this process holds is left, too.
-        let subject = self.subject(Ask::Charge(1));
-        let own = subject.and_then(|subject| self.shared.without_own_lease(&subject, &answer));
-        Ok(Some(own.unwrap_or(answer)))
+        answer.await.map(Some)
     }
 
     /// The script about all of them together, if they share a slot and are not too many.

@@ -86,6 +86,8 @@ pub(super) struct HeldByMember {
     /// How many parts a unit has.
     unit: u64,
     pub(super) generation: u64,
+    /// Where the reply says how much that generation holds.
+    held_at: usize,
 }
 
 /// What a call that leases replies at its end: how many units are held, and what each member holds
@@ -101,45 +103,37 @@ pub(super) fn lease_of(
         // Start, end and amount of the later generation are the last ones.
         let later = tail + BYTES * (HELD * member + 3);
         let (unit, generation) = (parts.next()?, NumberReader(&reply[later..]).next()?);
-        (generation > 0).then_some(HeldByMember { unit, generation })
+        (generation > 0).then_some(HeldByMember {
+            unit,
+            generation,
+            held_at: later + 2 * BYTES,
+        })
     };
     let members = (0..members).map(of_member).collect::<Option<_>>()?;
     (units > 0).then_some((units, members))
 }
 
-/// The reply as if so many units of a lease were not held.
+/// That reply as if so many units were not held.
 pub(super) fn without_held(
     reply: &Bytes,
     units: u32,
     (script, held): (&Script, &[HeldByMember]),
 ) -> Bytes {
-    let tail_len = BYTES * HELD * held.len();
-    if value_of(script, reply).len() != value_len(script) + tail_len {
-        // Nothing is held any more.
-        return reply.clone();
-    }
-    let mut tail = reply.len() - tail_len;
-    let (says_all, mut reply) = (reply.first() != Some(&CHARGED), reply.to_vec());
-    let mut number = |at: usize, amount: u64| {
+    let (says_all, mut reply) = (reply.first() == Some(&CHARGED_AND_ALL), reply.to_vec());
+    let mut subtract = |at: usize, amount: u64| {
         let number = &mut reply[at..at + BYTES];
-        let all = NumberReader(number).next().unwrap_or_default();
-        let rest = all.saturating_sub(amount).to_le_bytes();
+        let rest = NumberReader(number).next().unwrap_or_default();
+        let rest = rest.saturating_sub(amount).to_le_bytes();
         number.copy_from_slice(&rest[..BYTES]);
-        all
     };
     let (units, mut counted_at) = (u64::from(units), 1 + BYTES);
     for (member, held) in script.members().iter().zip(held) {
-        for start in [tail, tail + 3 * BYTES] {
-            let is_named = number(start, 0) == held.generation;
-            let units = if is_named { units } else { 0 };
-            number(start + 2 * BYTES, units.saturating_mul(held.unit));
-            // A member with a list says first how many units it counts.
-            if member.has_list() && says_all {
-                number(counted_at, units);
-            }
+        subtract(held.held_at, units.saturating_mul(held.unit));
+        // A member with a list says first how many units it counts.
+        if member.has_list() && says_all {
+            subtract(counted_at, units);
+            counted_at += BYTES * member.extra.len();
         }
-        tail += HELD * BYTES;
-        counted_at += BYTES * member.extra.len();
     }
     reply.into()
 }

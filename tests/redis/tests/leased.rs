@@ -3,6 +3,7 @@
 //! and overtaken messages do.
 
 use std::{
+    cell::Cell,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -143,6 +144,45 @@ async fn a_crowd_of_one_key_spends_what_is_leased() {
     assert!(scripts < 100, "{scripts}");
 }
 
+/// A member's list refuses in the middle of a call that the other member would admit whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_a_tuple_gets_what_its_log_lets_through_and_no_more() {
+    let server = Server::start().await;
+    let store = leasing(&server, Duration::from_millis(50)).await;
+    let log = SlidingLog::new(Quota::per_hour(500)).named("log");
+    let rule = (TokenBucket::new(Quota::per_hour(1)).burst(5_000), log);
+    let limiter = RateLimiter::new(rule, store.clone());
+    let callers = (0..64).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            let mut admitted = 0;
+            for _ in 0..20 {
+                let decision = limiter.check("bob").await.unwrap();
+                admitted += u64::from(decision.is_admitted());
+                tokio::task::yield_now().await;
+            }
+            admitted
+        })
+    });
+    let admitted = Cell::new(0);
+    for caller in callers.collect::<Vec<_>>() {
+        admitted.set(admitted.get() + caller.await.unwrap());
+    }
+    assert!(admitted.get() > 400 && store.usage().leased > 100);
+    comes("the rest", async || {
+        let decision = limiter.check("bob").await.unwrap();
+        admitted.set(admitted.get() + u64::from(decision.is_admitted()));
+        admitted.get() >= 500
+    })
+    .await;
+    for _ in 0..100 {
+        assert!(!limiter.check("bob").await.unwrap().is_admitted());
+    }
+    let all = limiter.peek("bob").await.unwrap();
+    let left = all.policies().iter().map(|policy| policy.remaining());
+    assert_eq!(left.collect::<Vec<_>>(), [4_500, 0]);
+}
+
 /// The script that reads what is held is sent at once where another one was in vain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn beside_leases_of_others_a_decision_is_one_script() {
@@ -204,6 +244,7 @@ async fn what_remains<A: Scripted>(server: &Server, rule: A) {
         async |limiter: &RateLimiter<A, RedisStore>| limiter.peek("bob").await.unwrap().remaining();
     assert_eq!(looks(&limiter).await, 4_000 - decisions);
     assert!(looks(&others).await < 4_000 - decisions);
+    assert!(limiter.peek("bob").await.unwrap().is_admitted());
     let left = limiter.check("bob").await.unwrap().remaining();
     assert_eq!(left, 4_000 - decisions - 1);
     comes("all that was not spent, given back", async || {

@@ -18,6 +18,7 @@ use tollgate_redis_tests::Server;
 use crate::{
     count,
     libraries::{self, BUCKET, WINDOW},
+    other_languages::Installed,
     subject::Decide,
 };
 
@@ -37,18 +38,19 @@ const FOR: Duration = Duration::from_secs(5);
 const LEASE_TIME: Duration = Duration::from_millis(100);
 const SYNC_INTERVALS: [Duration; 2] = [Duration::from_millis(10), LEASE_TIME];
 
-pub(crate) fn table(runtime: &Runtime, server: &Server) {
+pub(crate) fn table(runtime: &Runtime, server: &Server, installed: &Installed) {
     table::part("A hot key from four processes", TEXT);
     table::head(&["library", "promised", "admitted", "", "commands", "CPU, µs"]);
-    let row = |name: &str, stores: Vec<Decide>| {
-        let (asked, admitted, cost) = runtime.block_on(async {
+    let measured = |name: &str, ask: &mut dyn FnMut() -> (usize, usize)| {
+        let before = runtime.block_on(async {
             let () = server.command("FLUSHALL", &[]).await;
-            let before = count::reset(server).await;
-            let (asked, admitted) = ask(stores).await;
+            count::reset(server).await
+        });
+        let (asked, admitted) = ask();
+        let cost = runtime.block_on(async {
             // What is counted late.
             sleep(3 * LEASE_TIME).await;
-            let cost = count::cost(server, before).await;
-            (asked, admitted, cost.of_one(asked as f64))
+            count::cost(server, before).await.of_one(asked as f64)
         });
         let over = admitted as f64 / f64::from(LIMIT) - 1.0;
         let said = match admitted {
@@ -65,6 +67,11 @@ pub(crate) fn table(runtime: &Runtime, server: &Server) {
             &format!("{:.2}", cost.commands),
             &format!("{:.1}", cost.cpu_micros),
         ]);
+    };
+    let row = |name: &str, stores: Vec<Decide>| {
+        let mut stores = Some(stores);
+        let mut ask = || runtime.block_on(ask(stores.take().expect("asked once")));
+        measured(name, &mut ask);
     };
     let quota = Quota::new(LIMIT.into(), WINDOW);
     let ours = |lease_time: Option<Duration>| {
@@ -104,12 +111,30 @@ pub(crate) fn table(runtime: &Runtime, server: &Server) {
             row(&format!("{name}, hybrid, synced each {interval:?}"), hybrid);
         }
     }
+    if let Some(version) = &installed.flexible {
+        let millis = |it: Duration| it.as_millis() as usize;
+        let numbers = [
+            LIMIT as usize,
+            STORES,
+            TASKS,
+            millis(INTERVAL),
+            millis(lasting()),
+        ];
+        measured(
+            &format!("rate-limiter-flexible {version} (npm), blocks in memory"),
+            &mut || installed.flexible_fleet(url, numbers),
+        );
+    }
+}
+
+fn lasting() -> Duration {
+    if quick() { FOR / 10 } else { FOR }
 }
 
 /// How many were asked, and how many were admitted.
 async fn ask(stores: Vec<Decide>) -> (usize, usize) {
     let (tasks, begin) = (LocalSet::new(), Instant::now());
-    let end = if quick() { FOR / 10 } else { FOR };
+    let end = lasting();
     let mut all = Vec::new();
     for store in stores {
         let store = Rc::new(RefCell::new(store));

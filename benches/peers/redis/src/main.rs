@@ -67,7 +67,7 @@ fn main() {
         bench.rows(admitted, &installed);
     }
     race::table(&bench.runtime, &bench.server, &bench.client);
-    fleet::table(&bench.runtime, &bench.server);
+    fleet::table(&bench.runtime, &bench.server, &installed);
     if installed.limits.is_none() {
         println!("\nPython's `limits` could not be installed here: it is left out.");
     }

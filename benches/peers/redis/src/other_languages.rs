@@ -58,6 +58,20 @@ impl Installed {
         self.process("node", ["-e", script], url, "RateLimiterRedis", most)
     }
 
+    /// How many requests there were about one key, and how many `RateLimiterRedis` has admitted of
+    /// them, with so many limiters that remember who is over the limit.
+    pub(crate) fn flexible_fleet(&self, url: &str, numbers: [usize; 5]) -> (usize, usize) {
+        let numbers = numbers.map(|number| number.to_string());
+        let script = include_str!("rate_limiter_flexible_fleet.js");
+        let mut arguments = vec!["-e", script, url];
+        arguments.extend(numbers.iter().map(String::as_str));
+        let text = said("node", &arguments, self.folder.path()).expect("it succeeds");
+        let mut said = text
+            .split_whitespace()
+            .map(|it| it.parse().expect("a number"));
+        (said.next().expect("asked"), said.next().expect("admitted"))
+    }
+
     fn process(&self, program: &str, code: [&str; 2], url: &str, rule: &str, most: u32) -> Decide {
         let path = self.folder.path();
         let program = if program.contains('/') {

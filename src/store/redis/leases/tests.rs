@@ -300,7 +300,11 @@ where
         costs.retain(|&cost| {
             let is_others = self.mistake == UNDER_OTHERS;
             let is_spent = query.spent(Ask::Charge(cost)).is_some()
-                || is_others && store.shared.spend(&subjects[1], cost).is_some();
+                || is_others
+                    && store
+                        .shared
+                        .spend(&subjects[1], Ask::Charge(cost))
+                        .is_some();
             if is_spent {
                 self.spent[plan].push((now, cost.into()));
                 self.counts[1] += 1;

@@ -35,6 +35,7 @@ fn sent() -> BTreeMap<String, String> {
     let several = [TokenBucket::script(), <(FixedWindow, SlidingLog)>::script()];
     let beside_shadow = TokenBucket::script().and(in_shadow(FixedWindow::script()));
     let joined = [TokenBucket::script()];
+    let tuple = [<(TokenBucket, SlidingLog)>::script()];
     let all = [
         ("token_bucket", text_of::<TokenBucket>()),
         ("fixed_window", text_of::<FixedWindow>()),
@@ -62,6 +63,7 @@ fn sent() -> BTreeMap<String, String> {
             "leased_token_bucket",
             text(&joined, true, Decisions::Leased),
         ),
+        ("leased_tuple", text(&tuple, true, Decisions::Leased)),
     ];
     let file = |(name, text)| (format!("{name}.lua"), text);
     all.into_iter().map(file).collect()
@@ -215,9 +217,9 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         SlidingLog::script(),
     ];
     for script in rules {
-        let tuples = (1..=8).map(|members| tuple(members, script.clone()));
-        let longest = tuples.filter(|script| fits_one_script(std::slice::from_ref(script)));
-        let longest = [longest.last().expect("one member fits")];
+        let tuples = (1..=8).rev().map(|members| tuple(members, script.clone()));
+        let mut fit = tuples.filter(|script| fits_one_script(std::slice::from_ref(script)));
+        let longest = [fit.next().expect("one member fits")];
         assert!(is_leased(&longest[0]));
         let loaded = loaded(&server, &text(&longest, true, Decisions::Leased));
         assert!(loaded.starts_with('$'), "{loaded} {longest:?}");

@@ -1,0 +1,496 @@
+local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1, cost_2, units_2, slot_2, span_2,
+  at_most_1, retention_1, at_most_2, retention_2 = struct.unpack('<ddddddddddddddd', ARGV[1])
+-- Around the rules: reads each state, asks each member, and writes what all of them admit. The
+-- lines that name members are repeated for each of them (`script.rs`); the first one reads the
+-- arguments.
+--
+-- This says what all kinds of scripts do. One plain limit has ops 0, 1, 2 and 4, and replies its
+-- value, a byte 0 or 4 with what follows, or a byte 2: lists, holds and several decisions need the
+-- rest.
+--
+-- KEYS     for each limit the key of its state, then the list of each member that has one
+-- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
+--          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
+--          charge back as of its own instant, if nothing was written since); the caller's time in
+--          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
+--          and for op 3, if it holds, the generation and the units, if it is a queue, what the
+--          admission left; then of each how long it holds (0: never), and how long a hold matters
+--          after its end
+-- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
+--          every member, 4 bytes; those of ARGV[1] do not count then; of a call that leases: for
+--          each step its op, its cost, the units that a settlement frees, how long units are held,
+--          and of each member the generation that a settlement frees from. The op of the last one
+--          may be 5, a lease: unless a decision was refused, it holds what is asked for, but at
+--          most half of the room, and no more than may be held in all, which stands for the units.
+--          If it holds any, the reply before its own says how many, and how many parts a unit of
+--          each member has
+-- Value    of a state: a byte 1, then whole numbers of 7 bytes: last, ahead, key_expires_at, the
+--          state of each member; while units are held, the tail: two generations of each member;
+--          of each member in flight its leases, which no reply has. Or a byte 5 or 6 and an
+--          instant: until then a cost is refused or let through, and nothing is charged
+-- Reply    by its first byte; of several decisions one for each, as if they had come one by one:
+--          1  charged; the values as they are written, and nothing else
+--          0  not charged; numbers: a bit for each member that has room, what members say of a
+--             list, of each limit its time and the bytes of its value; then the values as they are
+--             stored
+--          3  charged, of a script that holds, where the values do not say all: there is a shadow,
+--             something is held beside a list or another limit, or the server's clock is behind a
+--             state's time; then as 0
+--          4  the same, of a script that does not hold; then as 0, but nothing of a list
+--          5  a cost is refused, 6 it is let through, whatever the limit says: until when, and the
+--             time. It is the one reply of several decisions, and of several limits.
+--          2  a value has a tail, and this script does not hold: ask the one that does, by the same
+--             arguments
+-- Error    UNREADABLE, if a key has a value that no script wrote
+--
+-- The time of a state never goes back. If a clock does, no time passes for the state until it has
+-- caught up. If that would take longer than the key lives, and the clock is the server's, the state
+-- goes on where it was, and `ahead` says how far that is ahead of the server. Looks and refusals
+-- write only this, and what a list has held in generations that have ended.
+--
+-- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
+-- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
+local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local servers_time = now < 0 and call('TIME')
+if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
+local must, min_ttl_ms, has_new_list, mark, overridden, _ =
+  op > LOOK, servers_time and 1 or 60000, false
+
+-- What is stored of a state; or nothing, and the reply, while an override is in force.
+local function read(key)
+  local stored = call('GET', key)
+  if not stored or #stored ~= 8 then return stored end
+  local kind, ends = unpack('<BI7', stored)
+  if kind ~= 5 and kind ~= 6 or ends >= 2 ^ 53 then error('UNREADABLE state') end
+  if now < ends then return nil, stored .. pack('<I7', now) end
+end
+
+-- A bucket of debt: the rule of TokenBucket, LeakyBucket and Gcra. `debt_bucket.rs` says the same
+-- in Rust.
+--
+-- Every cost adds to a debt, which time pays off at a steady rate. A cost fits if the debt with it
+-- stays within the capacity. The debt is counted in parts of a unit, so that each tick pays a whole
+-- number of them.
+--
+-- Given    last, now   microseconds: when the state was written, and now, which is never earlier
+--          cost        units; negative to give some back
+--          must        whether the cost is charged even if it does not fit
+--          capacity    the largest debt, in parts
+--          unit        the parts of a cost of 1
+--          rate        the parts that a tick pays off
+--          tick        how long a tick is, in microseconds: the same for all that share a state
+--          debt        in parts, as of `last`
+--          speed       the rate at which it was counted
+-- Returns  whether the cost fits; if so, when the state is as good as none, and the state
+local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, speed)
+  -- A cost of 0 leaves the debt as it was counted.
+  if cost == 0 and debt > 0 then rate = speed end
+  debt = debt - (now - now % tick - (last - last % tick)) / tick * speed
+  if debt < 0 then debt = 0 end
+  if speed ~= rate and debt > 0 then
+    -- Counted at another rate: it takes as long as before to be paid off, rounded up.
+    if speed == 0 then error('UNREADABLE state') end
+    local ticks = math.floor(debt / speed)
+    debt = ticks * rate + math.ceil((debt - ticks * speed) * rate / speed)
+  end
+  local owed = debt + cost * unit
+  if owed > capacity and cost > 0 and not must then return false end
+  -- What is never paid off is not owed.
+  if rate == 0 then return true, now, debt, rate end
+  -- A debit may owe more than the capacity.
+  if owed >= 2 ^ 53 then owed = 2 ^ 53 - 1 elseif owed < 0 then owed = 0 end
+  return true, owed > 0 and now + math.ceil(owed / rate) * tick or now, owed, rate
+end
+
+-- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
+-- SlidingBuckets. `log.rs` says the same in Rust.
+--
+-- A cost fits if the units that were admitted in a span back from now stay within the quota with
+-- it.
+--
+-- The log is a row of entries, oldest first. An entry is a slot, named by the microsecond at which
+-- it begins, and the total of all units that were admitted up to its end. The first entry that
+-- counts and the last are in the state; those between them are in a list, with 7 bytes for each of
+-- the two numbers.
+--
+-- Given    now         microseconds
+--          cost        units; negative to give some back
+--          units       the quota of a span
+--          slot        how long a slot is: the same for all that share a state
+--          span        how long an entry counts, from the start of its slot: likewise
+--          list        the key of the list
+--          expired     the total up to the last entry that counts no more
+--          total       of all entries
+--          first_slot, first_total, last_slot   of the first entry that counts, and of the last
+--          drop        how many entries at the start of the list count no more, if the state is as
+--                      log_ask returned it
+-- Returns  log_ask     whether the cost fits beside so many units more; the units that count; the
+--                      slots after whose end one more has room, none counts, and the cost has room
+--                      (0: at once, or never); of the entries that count, the state, and drop
+--          log         true; when the state is as good as none; and the state with the cost, which
+--                      is charged whether it fits or not: the list is written at once
+
+-- The first entry with at least this slot and this total: the total before it, its slot, its total,
+-- and how many entries of the list there are up to it.
+local function log_seek(list, first_total, total, last_slot, least_slot, least_total)
+  local before, low, high, probe, slot, slot_total = first_total, 0, 2 ^ 31, 0, nil, nil
+  while low < high do
+    local entry = redis.call('LINDEX', list, probe)
+    local its_slot, its_total
+    if entry then
+      if #entry ~= 14 then error('UNREADABLE entry') end
+      its_slot, its_total = struct.unpack('<I7I7', entry)
+      -- Totals grow up to the last one. In a list that no script wrote they mostly do not.
+      if its_total < before or its_total > total then error('UNREADABLE entry') end
+    end
+    if not entry then
+      high, slot = probe, nil
+    elseif its_slot >= least_slot and its_total >= least_total then
+      high, slot, slot_total = probe, its_slot, its_total
+    else
+      low, before = probe + 1, its_total
+    end
+    -- Steps grow until one goes too far: the entry is mostly near the start.
+    probe = math.floor((low + high) / 2)
+    if high == 2 ^ 31 then probe = 2 * low end
+  end
+  if slot then return before, slot, slot_total, low + 1 end
+  return before, last_slot, total, low
+end
+
+-- The entries that count: `drop` of the list do not.
+local function log_counted(this_slot, span, list, expired, total, first_slot, first_total,
+  last_slot)
+  if first_slot + span > this_slot or total == expired then
+    return expired, first_slot, first_total, 0
+  elseif last_slot + span <= this_slot then
+    return total, last_slot, total, 2 ^ 31
+  end
+  return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
+end
+
+-- The slot of the entry with which so many units are reached.
+local function log_reaches(units, newest, list, before_list, total, first_slot, first_total,
+  last_slot)
+  if units > total then return newest end
+  if units <= first_total then return first_slot end
+  local _, slot = log_seek(list, before_list, total, last_slot, 0, units)
+  return slot
+end
+
+local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
+  first_total, last_slot)
+  if first_slot > last_slot or first_total > total or expired > total
+    or (expired >= first_total and expired < total) then
+    error('UNREADABLE state')
+  end
+  local this_slot, before_list, drop = now - now % slot, first_total, 0
+  expired, first_slot, first_total, drop = log_counted(
+    this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  local counted = total - expired + beside
+  local fits = counted + cost <= units or cost == 0
+  -- What is held beside it counts as the newest entry.
+  local newest = beside > 0 and this_slot or last_slot
+  if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
+  local over = total + beside - units
+  local room_after = first_slot
+  if total == expired then
+    room_after = this_slot
+  elseif counted > units then
+    room_after = log_reaches(over + 1, newest, list, before_list, total, first_slot, first_total,
+      last_slot)
+  end
+  local cost_after = not fits and cost <= units and log_reaches(over + cost, newest, list,
+    before_list, total, first_slot, first_total, last_slot) or 0
+  return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
+    expired, first_slot, first_total, drop
+end
+
+local function log(now, cost, units, slot, span, list, expired, total, first_slot, first_total,
+  last_slot, drop)
+  local this_slot = now - now % slot
+  if not drop then
+    expired, first_slot, first_total, drop = log_counted(
+      this_slot, span, list, expired, total, first_slot, first_total, last_slot)
+  end
+  if cost < 0 then
+    -- The oldest units are given back: those that stay count for as long or longer.
+    expired = math.min(expired - cost, total)
+    if first_total <= expired and total > 0 then
+      local _
+      _, first_slot, first_total, drop = log_seek(list, 0, total, last_slot, 0, expired + 1)
+    end
+  elseif cost > 0 then
+    if total == expired or total + cost >= 2 ^ 53 then
+      -- The log begins anew. If it becomes too much to be told apart, all of it is one entry.
+      local counted = math.min(total - expired + cost, 2 ^ 53 - 1)
+      if drop > 0 or first_total < total or total == 0 then redis.call('LTRIM', list, 1, 0) end
+      drop, expired, total, first_slot, first_total, last_slot =
+        0, 0, counted, this_slot, counted, this_slot
+    else
+      if last_slot == this_slot then
+        if first_total == total then first_total = total + cost end
+      elseif first_total < total then
+        -- The last entry, which is not the first, goes to the list.
+        local entry = struct.pack('<I7I7', last_slot, total)
+        if redis.call('RPUSHX', list, entry) == 0 then
+          -- Whether an expiry may be set is tried before there is a list.
+          redis.call('PEXPIRE', list, 60000)
+          redis.call('RPUSH', list, entry)
+          has_new_list = true
+        end
+      end
+      total, last_slot = total + cost, this_slot
+    end
+  end
+  if drop > 0 then redis.call('LTRIM', list, drop, '-1') end
+  if total == expired then return true, now, expired, total, first_slot, first_total, last_slot end
+  local ends = math.ceil((last_slot + span) / slot) * slot
+  return true, ends, expired, total, first_slot, first_total, last_slot
+end
+
+-- Units that are held until it is known what was spent, beside any rule that is additive.
+-- `settled.rs` says the same in Rust.
+--
+-- A cost fits if the rule has room for it together with all that is held. What is held is kept as
+-- two generations, of which the later one takes holds. When one has ended, what it still holds is
+-- spent, as of its end. A limit that does not hold charges its cost at once, beside what others of
+-- its name hold.
+--
+-- Given    must, settles   whether it is charged whatever the rule says; whether it is a settlement
+--          now         microseconds
+--          cost        units that are held, spent or charged
+--          at_most     how long a generation lasts after its last hold, at least, and half of how
+--                      long it lasts in all; 0 if the cost is not held, but charged
+--          named       in a settlement: the start of the generation that holds
+--          taken       in a settlement: how many units it frees there
+--          start, end, held of the earlier generation and of the later one: when it began, when it
+--                      ends, and the units that it holds
+-- Returns  the units that are charged, and the generations
+local function held(must, settles, now, cost, at_most, named, taken, e_start, e_end, e_held,
+  l_start, l_end, l_held)
+  if at_most == 0 or cost == 0 and not must then
+    -- Nothing is held.
+  elseif settles then
+    if named > 0 and named == e_start and e_held > 0 then
+      e_held = math.max(e_held - taken, 0)
+    elseif named > 0 and named == l_start and l_held > 0 then
+      l_held = math.max(l_held - taken, 0)
+    else
+      -- The hold is gone: only what was spent beyond it is charged.
+      cost = math.max(cost - taken, 0)
+    end
+  elseif not must then
+    -- What nobody holds is as good as gone.
+    if e_held + l_held == 0 then l_start, l_end = 0, 0 end
+    local at = now > l_start and now or l_start
+    if at + at_most >= l_end then
+      if e_held > 0 and l_held > 0 then
+        -- Another limit of this name holds for longer: both generations still run.
+        l_end = at + at_most
+      else
+        if l_held > 0 then e_start, e_end, e_held = l_start, l_end, l_held end
+        -- No two generations begin at the same instant.
+        l_start, l_end, l_held = math.max(at, l_start + 1), at + 2 * at_most, 0
+      end
+    end
+    l_held, cost = l_held + cost, 0
+  end
+  return cost, e_start, e_end, e_held, l_start, l_end, l_held
+end
+
+-- Of generations that have ended the first: what it held, its end but no earlier than the state,
+-- and what both hold then.
+local function held_ended(last, now, e_end, e_held, l_end, l_held)
+  if l_held > 0 and l_end <= now and (e_held == 0 or l_end < e_end) then
+    return l_held, math.max(last, l_end), e_held, 0
+  end
+  return e_held, math.max(last, e_end), 0, l_held
+end
+
+local stored_1
+stored_1, overridden = read(KEYS[1])
+if overridden then return overridden end
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2,
+  first_slot_2, first_total_2, last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1,
+  later_start_1, later_end_1, later_held_1, earlier_start_2, earlier_end_2, earlier_held_2,
+  later_start_2, later_end_2, later_held_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+  0, 0, 0, 0, 0, 0, 0
+if stored_1 then
+  if #stored_1 < 71 then error('UNREADABLE state') end
+  mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2,
+    first_total_2, last_slot_2 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_1)
+  if mark ~= 1 or #stored_1 ~= 71 and #stored_1 ~= 155 or last_1 >= 2 ^ 53
+    or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 or expired_2 >= 2 ^ 53 or total_2 >= 2 ^ 53 or first_slot_2 >= 2 ^ 53
+    or first_total_2 >= 2 ^ 53 or last_slot_2 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 155 then
+    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
+      earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+      later_held_2 = unpack('<I7I7I7I7I7I7I7I7I7I7I7I7', stored_1, 72)
+    if earlier_start_1 >= 2 ^ 53 or earlier_end_1 >= 2 ^ 53 or earlier_held_1 >= 2 ^ 53
+      or later_start_1 >= 2 ^ 53 or later_end_1 >= 2 ^ 53 or later_held_1 >= 2 ^ 53
+      or earlier_start_2 >= 2 ^ 53 or earlier_end_2 >= 2 ^ 53 or earlier_held_2 >= 2 ^ 53
+      or later_start_2 >= 2 ^ 53 or later_end_2 >= 2 ^ 53
+      or later_held_2 >= 2 ^ 53 then error('UNREADABLE state') end
+  end
+  now_1 = now + ahead_1
+  if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
+    ahead_1 = ahead_1 + last_1 - now_1
+    call('SET', KEYS[1], pack('<BI7I7', 1, last_1, ahead_1) .. stored_1:sub(16), 'KEEPTTL')
+  end
+  if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
+else stored_1 = '' end
+local as_of_2 = last_1
+while (earlier_held_2 > 0 and earlier_end_2 <= now_1)
+  or (later_held_2 > 0 and later_end_2 <= now_1) do
+  local units, at
+  units, at, earlier_held_2, later_held_2 =
+    held_ended(as_of_2, now_1, earlier_end_2, earlier_held_2, later_end_2, later_held_2)
+  _, _, expired_2, total_2, first_slot_2, first_total_2, last_slot_2 =
+    log(at, units, units_2, slot_2, span_2, KEYS[2], expired_2, total_2, first_slot_2,
+      first_total_2, last_slot_2)
+  as_of_2 = at
+  stored_1 = earlier_held_1 + later_held_1 + earlier_held_2 + later_held_2 > 0
+    and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1, last_1, ahead_1,
+    key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2,
+    last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+    later_held_1, earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+    later_held_2) or pack('<BI7I7I7I7I7I7I7I7I7I7', 1, last_1, ahead_1, key_expires_at_1, debt_1,
+    speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+  call('SET', KEYS[1], stored_1, 'KEEPTTL')
+  if has_new_list then
+    call('PEXPIRE', KEYS[2], math.ceil((key_expires_at_1 - ahead_1 - now) / 1000) + 60000)
+  end
+end
+
+local replies = {}
+local until_1, value_1
+local LEASE, all_fit, named_1, taken_1, named_2, taken_2 = 5, true
+for at = 1, #ARGV[2], 33 do
+  local unit_1 = unit_1
+  local cost, units, held_for
+  op, cost, units, held_for, named_1, named_2 = unpack('<BI4I7I7I7I7', ARGV[2], at)
+  must = op == SETTLE
+  if op == LEASE then
+    if not all_fit then break end
+    local held_1 = (earlier_held_1 + later_held_1) / unit_1
+    cost = math.min(cost, math.floor(units - held_1))
+    while cost > 0 and not bucket(last_1, now_1, 2 * cost + held_1, false, capacity_1, unit_1,
+      rate_1, tick_1, debt_1, speed_1) do cost = math.floor(cost / 2) end
+    local _, counted_2 = log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2,
+      span_2, KEYS[2], expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+    cost = math.min(cost, units - (earlier_held_2 + later_held_2),
+      math.floor((units_2 - counted_2) / 2))
+    if cost <= 0 then break end
+    replies[#replies + 1], op = pack('<I4I7I7', cost, unit_1, 1), 0
+  end
+  cost_1, cost_2 = cost, cost
+  taken_1, taken_2 = units, units
+  at_most_1, at_most_2 = held_for, held_for
+  local before = {debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2,
+    earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
+    earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2, later_held_2}
+  if speed_1 ~= rate_1 then
+    _, _, earlier_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, earlier_held_1,
+      speed_1)
+    _, _, later_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, later_held_1,
+      speed_1)
+  end
+  taken_1 = taken_1 * unit_1
+  cost_1, unit_1 = cost_1 * unit_1, 1
+  local as_of_1 = last_1
+  while (earlier_held_1 > 0 and earlier_end_1 <= now_1)
+    or (later_held_1 > 0 and later_end_1 <= now_1) do
+    local units, at
+    units, at, earlier_held_1, later_held_1 =
+      held_ended(as_of_1, now_1, earlier_end_1, earlier_held_1, later_end_1, later_held_1)
+    _, _, debt_1, speed_1 =
+      bucket(as_of_1, at, units, true, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
+    as_of_1 = at
+  end
+  local fits_1, ends_1 = true, nil
+  if op <= LOOK and cost_1 > 0 then
+    fits_1 =
+      bucket(as_of_1, now_1, cost_1 + earlier_held_1 + later_held_1, false, capacity_1, unit_1,
+        rate_1, tick_1, debt_1, speed_1)
+  end
+  if fits_1 then
+    cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+      later_held_1 =
+      held(must, op == SETTLE, now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1,
+        earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1)
+    if cost_1 == 0 then cost_1, unit_1 = 1, 0 end
+    _, ends_1, debt_1, speed_1 =
+      bucket(as_of_1, now_1, cost_1, true, capacity_1, unit_1, rate_1, tick_1, debt_1, speed_1)
+    if earlier_held_1 > 0 and earlier_end_1 > ends_1 then ends_1 = earlier_end_1 end
+    if later_held_1 > 0 and later_end_1 > ends_1 then ends_1 = later_end_1 end
+    if earlier_held_1 + later_held_1 > 0 then ends_1 = ends_1 + retention_1 end
+  end
+  local fits_2, counted_2, room_after_2, fresh_after_2, cost_after_2
+  fits_2, counted_2, room_after_2, fresh_after_2, cost_after_2 =
+    log_ask(now_1, cost_2, earlier_held_2 + later_held_2, units_2, slot_2, span_2, KEYS[2],
+      expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+  if not must and not (fits_1 and fits_2) then
+    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 0,
+      (fits_1 and 1 or 0) + (fits_2 and 2 or 0), counted_2, room_after_2, fresh_after_2,
+      cost_after_2, now + ahead_1, #stored_1) .. stored_1
+    debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2,
+      earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
+      earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+      later_held_2 = before[1], before[2], before[3], before[4], before[5], before[6], before[7],
+      before[8], before[9], before[10], before[11], before[12], before[13], before[14],
+      before[15], before[16], before[17], before[18], before[19]
+    all_fit = false
+  else
+    local ends_2
+    cost_2, earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+      later_held_2 =
+      held(must, op == SETTLE, now_1, cost_2, at_most_2, named_2, taken_2, earlier_start_2,
+        earlier_end_2, earlier_held_2, later_start_2, later_end_2, later_held_2)
+    _, ends_2, expired_2, total_2, first_slot_2, first_total_2, last_slot_2 =
+      log(now_1, cost_2, units_2, slot_2, span_2, KEYS[2], expired_2, total_2, first_slot_2,
+        first_total_2, last_slot_2)
+    if earlier_held_2 > 0 and earlier_end_2 > ends_2 then ends_2 = earlier_end_2 end
+    if later_held_2 > 0 and later_end_2 > ends_2 then ends_2 = later_end_2 end
+    if earlier_held_2 + later_held_2 > 0 then ends_2 = ends_2 + retention_2 end
+    _, counted_2, room_after_2, fresh_after_2, cost_after_2 =
+      log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2, span_2, KEYS[2],
+        expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+    until_1, value_1 = math.max(ends_1, ends_2),
+      earlier_held_1 + later_held_1 + earlier_held_2 + later_held_2 > 0
+      and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1,
+      key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2,
+      last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
+      later_held_1, earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+      later_held_2) or pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1,
+      debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+    stored_1, last_1 = value_1, now_1
+    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 3,
+      (fits_1 and 1 or 0) + (fits_2 and 2 or 0), counted_2, room_after_2, fresh_after_2,
+      cost_after_2, now + ahead_1, #value_1) .. value_1
+  end
+end
+if not value_1 then return replies end
+local ttl_ms_1
+if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
+  local expiry = until_1 + math.ceil((until_1 - now_1) / 64) + 1e6
+  expiry = math.min(expiry, 2 ^ 53 - 1)
+  key_expires_at_1 = math.max(key_expires_at_1, expiry)
+  ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
+end
+value_1 = earlier_held_1 + later_held_1 + earlier_held_2 + later_held_2 > 0
+  and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1,
+  debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2, earlier_start_1,
+  earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, earlier_start_2,
+  earlier_end_2, earlier_held_2, later_start_2, later_end_2,
+  later_held_2) or pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1,
+  speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+if ttl_ms_1 then
+  call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
+  call('PEXPIRE', KEYS[2], ttl_ms_1)
+else
+  call('SET', KEYS[1], value_1, 'KEEPTTL')
+end
+return replies
