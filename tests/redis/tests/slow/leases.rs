@@ -126,8 +126,8 @@ async fn what_lies_idle_while_a_server_hangs_is_given_back_afterwards() {
     assert_eq!(store.usage().units_lost, 0);
 }
 
-/// A limit of one a second is not leased, so nobody keeps it from the others. Ten minutes of a clock
-/// that is turned by hand.
+/// A limit of one a second is not leased, so nobody keeps it from the others. Ten minutes of a
+/// clock that is turned by hand.
 #[test]
 fn of_a_limit_of_one_a_second_each_of_eight_that_always_ask_gets_its_part() {
     let redis = Redis::start();
