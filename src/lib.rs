@@ -77,13 +77,18 @@
 //!
 //! # Whose types are in the signatures
 //!
-//! | crate | such as | feature |
+//! | crate | types | feature |
 //! |---|---|---|
-//! | `http`, `http_body`, `http_body_util`, `bytes` | requests, responses and bodies | `layer` |
-//! | `tower_layer`, `tower_service` | `Layer`, `Service` | `layer` |
-//! | `axum_core`, `tonic` | their bodies, and `tonic::Status` | `axum`, `tonic` |
-//! | `fred` | `Client` and `Pool`, into a `store::RedisConnection`; one from a URL needs neither | `redis` |
-//! | `serde_core` | `Deserialize`, `Serialize` | `serde` |
+//! | `http` | `Request`, `Response`, `Extensions`, `HeaderMap`, `HeaderName`, `Method`, `StatusCode`, `Uri` | `layer` |
+//! | `http_body` | `Frame` | `layer` |
+//! | `http_body_util` | `BoxBody`, `Full`, `UnsyncBoxBody` | `layer` |
+//! | `bytes` | `Buf`, `Bytes` | `layer` |
+//! | `tower_layer` | `Layer` | `layer` |
+//! | `tower_service` | `Service` | `layer` |
+//! | `axum_core` | `Body` | `axum` |
+//! | `tonic` | `Body`, `Status` | `tonic` |
+//! | `fred` | `Client`, `Pool`: a store from a URL needs neither | `redis` |
+//! | `serde_core` | `Deserialize`, `Deserializer`, `Serialize` | `serde` |
 //!
 //! The signatures name no other crate, but for a hidden bound of `pin_project_lite` on `Unpin`. A
 //! new major version of a crate in the table is a new major version of this crate. No type of

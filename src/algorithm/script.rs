@@ -205,9 +205,9 @@ impl Script {
         self.with(|member| member.state = names)
     }
 
-    /// Marks a rule whose charge cannot be taken back, as that of a queue that has announced a turn:
-    /// it is charged after the others. It matters for keys in several slots of a cluster: other charges are taken back if a
-    /// later key refuses.
+    /// Marks a rule whose charge cannot be taken back, as that of a queue that has announced a
+    /// turn: it is charged after the others. It matters for keys in several slots of a cluster:
+    /// other charges are taken back if a later key refuses.
     #[must_use]
     pub fn charged_last(self) -> Self {
         self.with(|member| member.charged_last = true)

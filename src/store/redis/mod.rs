@@ -275,8 +275,8 @@ impl RedisStore {
     }
 
     /// A store that takes units of a busy bucket from Redis in advance, and spends them in this
-    /// process for so long. A limit is leased whose layer or limiter has this one; both stores share
-    /// connections and memory.
+    /// process for so long. A limit is leased whose layer or limiter has this one; both stores
+    /// share connections and memory.
     ///
     /// After four decisions about a bucket within this time, the next call holds what was used
     /// within it: at most half of what is left, and at most a quarter of the limit for all

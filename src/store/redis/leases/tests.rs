@@ -31,8 +31,8 @@ const GIVEN_BACK: &str = "given back for callers who left";
 /// What the server's clock shows at the beginning.
 const BEGIN: u64 = 1 << 40;
 
-/// The rule, a quarter of the period, the lease time, and by how much each process's clock is ahead; of each
-/// plan the units and the burst; the steps.
+/// The rule, a quarter of the period, the lease time, and by how much each process's clock is
+/// ahead; of each plan the units and the burst; the steps.
 type Case = ([u64; 6], [[u64; 2]; 2], Vec<Step>);
 
 /// How long after the step before, which process, by which plan, does what, how often, for how many

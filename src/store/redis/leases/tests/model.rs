@@ -217,8 +217,8 @@ where
     }
 }
 
-/// Of each reply all but when its key expires, and generations without units. Of a rule that keeps a
-/// list, which the rule here forgets later, only whether it charges, and what is held then.
+/// Of each reply all but when its key expires, and generations without units. Of a rule that keeps
+/// a list, which the rule here forgets later, only whether it charges, and what is held then.
 pub(super) fn comparable(replies: &[Bytes], subject: &Subject) -> Vec<Vec<u8>> {
     let member = &subject.queries[0].scripts.script.members()[0];
     let value_len = 1 + BYTES * (3 + member.state.len());
