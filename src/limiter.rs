@@ -255,8 +255,7 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     ///
     /// A bucket owes a bounded debt, and forgives what is debited beyond it: 100 003 a day owes at
     /// most 104 249 units, 100 000 a day ten thousand million
-    /// (`a_bucket_owes_up_to_2_53_parts_of_a_unit_and_one_that_is_settled_as_much_again_as_fits` in
-    /// `tests/holds.rs`).
+    /// (`a_bucket_owes_up_to_2_53_parts_of_a_unit_settled_or_not` in `tests/holds.rs`).
     ///
     /// # Errors
     ///
