@@ -298,8 +298,8 @@ impl RedisStore {
     /// - **Not leased**: costs that are larger than what is held, limits below 4 and those that are
     ///   [settled](crate::algorithm::Settled), per request or in shadow, several keys at once,
     ///   windows and logs shorter than four such times, queues and other limits that wait, minimal
-    ///   intervals and places in flight, and tuples with one of these, or with more than four logs
-    ///   or six others: they ask, as without.
+    ///   intervals and places in flight, and tuples with one of these, or whose script would be too
+    ///   long (four members always fit): they ask, as without.
     ///
     /// # Panics
     ///

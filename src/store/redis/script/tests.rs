@@ -221,6 +221,8 @@ fn the_longest_scripts_for_several_decisions_can_be_loaded() {
         let mut fit = tuples.filter(|script| fits_one_script(std::slice::from_ref(script)));
         let longest = [fit.next().expect("one member fits")];
         assert!(is_leased(&longest[0]));
+        // The docs of `RedisStore::leased` promise as many.
+        assert!(longest[0].members().len() >= 4);
         let loaded = loaded(&server, &text(&longest, true, Decisions::Leased));
         assert!(loaded.starts_with('$'), "{loaded} {longest:?}");
     }
