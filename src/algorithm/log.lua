@@ -65,15 +65,6 @@ local function log_counted(this_slot, span, list, expired, total, first_slot, fi
   return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
 end
 
--- The slot of the entry with which so many units are reached.
-local function log_reaches(units, newest, list, before_list, total, first_slot, first_total,
-  last_slot)
-  if units > total then return newest end
-  if units <= first_total then return first_slot end
-  local _, slot = log_seek(list, before_list, total, last_slot, 0, units)
-  return slot
-end
-
 local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
   first_total, last_slot)
   if first_slot > last_slot or first_total > total or expired > total
@@ -88,16 +79,19 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
   -- What is held beside it counts as the newest entry.
   local newest = beside > 0 and this_slot or last_slot
   if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
-  local over = total + beside - units
-  local room_after = first_slot
-  if total == expired then
-    room_after = this_slot
-  elseif counted > units then
-    room_after = log_reaches(over + 1, newest, list, before_list, total, first_slot, first_total,
-      last_slot)
+  local over, room_after, cost_after = total + beside - units, first_slot, 0
+  if total == expired then room_after = this_slot end
+  if counted > units or not fits then
+    -- The slot of the entry with which so many units are reached.
+    local function slot_of(reached)
+      if reached > total then return newest end
+      if reached <= first_total then return first_slot end
+      local _, its_slot = log_seek(list, before_list, total, last_slot, 0, reached)
+      return its_slot
+    end
+    if counted > units and total > expired then room_after = slot_of(over + 1) end
+    if not fits and cost <= units then cost_after = slot_of(over + cost) end
   end
-  local cost_after = not fits and cost <= units and log_reaches(over + cost, newest, list,
-    before_list, total, first_slot, first_total, last_slot) or 0
   return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
     expired, first_slot, first_total, drop
 end

@@ -52,14 +52,5 @@ local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local servers_time = now < 0 and call('TIME')
 if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
-local must, min_ttl_ms, has_new_list, mark, overridden, _ =
+local must, min_ttl_ms, has_new_list, mark, overridden_until, _ =
   op > LOOK, servers_time and 1 or 60000, false
-
--- What is stored of a state; or nothing, and the reply, while an override is in force.
-local function read(key)
-  local stored = call('GET', key)
-  if not stored or #stored ~= 8 then return stored end
-  local kind, ends = unpack('<BI7', stored)
-  if kind ~= 5 and kind ~= 6 or ends >= 2 ^ 53 then error('UNREADABLE state') end
-  if now < ends then return nil, stored .. pack('<I7', now) end
-end

@@ -80,9 +80,13 @@ impl Limit<'_> {
             false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
         };
         format!(
-            "local stored_{k}\n\
-             stored_{k}, overridden = read(KEYS[{key}])\n\
-             if overridden then return overridden end\n\
+            "local stored_{k} = call('GET', KEYS[{key}])\n\
+             if stored_{k} and #stored_{k} == 8 then\n  \
+               mark, overridden_until = unpack('<BI7', stored_{k})\n  \
+               if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 {unreadable}\n  \
+               if now < overridden_until then return stored_{k} .. pack('<I7', now) end\n  \
+               stored_{k} = nil\n\
+             end\n\
              local now_{k}, {} = now, now{}\n\
              if stored_{k} then\n  \
                if #stored_{k} < {bytes} {unreadable}\n  \

@@ -53,17 +53,8 @@ local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local servers_time = now < 0 and call('TIME')
 if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
-local must, min_ttl_ms, has_new_list, mark, overridden, _ =
+local must, min_ttl_ms, has_new_list, mark, overridden_until, _ =
   op > LOOK, servers_time and 1 or 60000, false
-
--- What is stored of a state; or nothing, and the reply, while an override is in force.
-local function read(key)
-  local stored = call('GET', key)
-  if not stored or #stored ~= 8 then return stored end
-  local kind, ends = unpack('<BI7', stored)
-  if kind ~= 5 and kind ~= 6 or ends >= 2 ^ 53 then error('UNREADABLE state') end
-  if now < ends then return nil, stored .. pack('<I7', now) end
-end
 
 -- At most one admission in an interval: the rule of MinInterval. `min_interval.rs` says the same in
 -- Rust.
@@ -84,9 +75,13 @@ local function min_interval(last, now, cost, must, interval, free_at)
   return true, free_at, free_at
 end
 
-local stored_1
-stored_1, overridden = read(KEYS[1])
-if overridden then return overridden end
+local stored_1 = call('GET', KEYS[1])
+if stored_1 and #stored_1 == 8 then
+  mark, overridden_until = unpack('<BI7', stored_1)
+  if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
+  if now < overridden_until then return stored_1 .. pack('<I7', now) end
+  stored_1 = nil
+end
 local now_1, last_1, ahead_1, key_expires_at_1, free_at_1 = now, now, 0, 0, 0
 if stored_1 then
   if #stored_1 < 29 then error('UNREADABLE state') end

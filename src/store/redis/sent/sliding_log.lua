@@ -53,17 +53,8 @@ local LOOK, SETTLE, TAKE_BACK = 1, 3, 4
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local servers_time = now < 0 and call('TIME')
 if servers_time then now = servers_time[1] * 1000000 + servers_time[2] end
-local must, min_ttl_ms, has_new_list, mark, overridden, _ =
+local must, min_ttl_ms, has_new_list, mark, overridden_until, _ =
   op > LOOK, servers_time and 1 or 60000, false
-
--- What is stored of a state; or nothing, and the reply, while an override is in force.
-local function read(key)
-  local stored = call('GET', key)
-  if not stored or #stored ~= 8 then return stored end
-  local kind, ends = unpack('<BI7', stored)
-  if kind ~= 5 and kind ~= 6 or ends >= 2 ^ 53 then error('UNREADABLE state') end
-  if now < ends then return nil, stored .. pack('<I7', now) end
-end
 
 -- An exact log: the rule of SlidingLog, and, with slots longer than a microsecond, of
 -- SlidingBuckets. `log.rs` says the same in Rust.
@@ -132,15 +123,6 @@ local function log_counted(this_slot, span, list, expired, total, first_slot, fi
   return log_seek(list, first_total, total, last_slot, this_slot - span + 1, 0)
 end
 
--- The slot of the entry with which so many units are reached.
-local function log_reaches(units, newest, list, before_list, total, first_slot, first_total,
-  last_slot)
-  if units > total then return newest end
-  if units <= first_total then return first_slot end
-  local _, slot = log_seek(list, before_list, total, last_slot, 0, units)
-  return slot
-end
-
 local function log_ask(now, cost, beside, units, slot, span, list, expired, total, first_slot,
   first_total, last_slot)
   if first_slot > last_slot or first_total > total or expired > total
@@ -155,16 +137,19 @@ local function log_ask(now, cost, beside, units, slot, span, list, expired, tota
   -- What is held beside it counts as the newest entry.
   local newest = beside > 0 and this_slot or last_slot
   if counted == 0 then return fits, 0, 0, 0, 0, expired, first_slot, first_total, drop end
-  local over = total + beside - units
-  local room_after = first_slot
-  if total == expired then
-    room_after = this_slot
-  elseif counted > units then
-    room_after = log_reaches(over + 1, newest, list, before_list, total, first_slot, first_total,
-      last_slot)
+  local over, room_after, cost_after = total + beside - units, first_slot, 0
+  if total == expired then room_after = this_slot end
+  if counted > units or not fits then
+    -- The slot of the entry with which so many units are reached.
+    local function slot_of(reached)
+      if reached > total then return newest end
+      if reached <= first_total then return first_slot end
+      local _, its_slot = log_seek(list, before_list, total, last_slot, 0, reached)
+      return its_slot
+    end
+    if counted > units and total > expired then room_after = slot_of(over + 1) end
+    if not fits and cost <= units then cost_after = slot_of(over + cost) end
   end
-  local cost_after = not fits and cost <= units and log_reaches(over + cost, newest, list,
-    before_list, total, first_slot, first_total, last_slot) or 0
   return fits, math.min(counted, 2 ^ 53 - 1), room_after, newest, cost_after,
     expired, first_slot, first_total, drop
 end
@@ -212,9 +197,13 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
   return true, ends, expired, total, first_slot, first_total, last_slot
 end
 
-local stored_1
-stored_1, overridden = read(KEYS[1])
-if overridden then return overridden end
+local stored_1 = call('GET', KEYS[1])
+if stored_1 and #stored_1 == 8 then
+  mark, overridden_until = unpack('<BI7', stored_1)
+  if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
+  if now < overridden_until then return stored_1 .. pack('<I7', now) end
+  stored_1 = nil
+end
 local now_1, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
   last_slot_1 = now, now, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
