@@ -106,6 +106,31 @@ impl<K: Key, S> LockedState<'_, K, S> {
     }
 }
 
+/// A key, and how an entry gets it. A caller's own `Clone` may not run under the locks of others:
+/// where several keys are locked together, such a key was copied before, and is moved.
+pub(super) enum OwnKey<'a, Q: ToOwned + ?Sized> {
+    Copied(&'a Q),
+    Moved(&'a mut Option<Q::Owned>),
+}
+
+impl<Q: ToOwned + ?Sized> OwnKey<'_, Q> {
+    pub(super) fn known(&self) -> &Q {
+        match self {
+            Self::Copied(key) => key,
+            Self::Moved(key) => key.as_ref().expect(MOVED_ONCE).borrow(),
+        }
+    }
+
+    pub(super) fn own(self) -> Q::Owned {
+        match self {
+            Self::Copied(key) => key.to_owned(),
+            Self::Moved(key) => key.take().expect(MOVED_ONCE),
+        }
+    }
+}
+
+const MOVED_ONCE: &str = "it is there until it is moved";
+
 #[inline]
 pub(super) fn is<Q: ToOwned + Eq + ?Sized>(key: &Q) -> impl Fn(&Q::Owned) -> bool + '_ {
     move |known| {

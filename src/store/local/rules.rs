@@ -17,9 +17,10 @@ use crate::{
 use super::{
     LocalBuckets,
     deferred_drop::DeferredDrops,
+    locked_state::OwnKey,
     overflow::Now,
     policies::PolicyTables,
-    several::{DecidesTogether, KeyedLimit, OwnKey, decide},
+    several::{DecidesTogether, KeyedLimit, decide},
 };
 
 impl LocalBuckets<RuleKey> for RuleLimits {

@@ -17,7 +17,7 @@ use super::{
     LocalBuckets, LocalUsage,
     buckets::Tables,
     deferred_drop::DeferredDrops,
-    locked_state::{LockedState, entry},
+    locked_state::{LockedState, OwnKey},
     overflow::Now,
     policies::PolicyTables,
     table::Table,
@@ -27,38 +27,13 @@ use super::{
 pub(super) struct KeyedLimit<'a, A: KeyLimit, K: Key> {
     limit: &'a A,
     table: &'a Table<K, A::State>,
-    key: OwnKey<'a, K>,
+    /// Until it is locked.
+    key: Option<OwnKey<'a, K>>,
     place: Option<Result<LockedState<'a, K, A::State>, Override>>,
     sweep_is_due: bool,
     drops: DeferredDrops<K, A::State>,
     /// What was decided.
     pub(super) snapshot: Option<A::Snapshot>,
-}
-
-/// How an entry gets its key. A caller's own `Clone` may not run under the locks of the others:
-/// such a key was copied before, and is moved.
-pub(super) enum OwnKey<'a, K> {
-    #[cfg(feature = "rules")]
-    Copied(&'a K),
-    Moved(&'a mut Option<K>),
-}
-
-impl<K: Key> OwnKey<'_, K> {
-    fn known(&self) -> Option<&K> {
-        match self {
-            #[cfg(feature = "rules")]
-            Self::Copied(key) => Some(key),
-            Self::Moved(key) => key.as_ref(),
-        }
-    }
-
-    fn own(&mut self) -> K {
-        match self {
-            #[cfg(feature = "rules")]
-            Self::Copied(key) => key.clone(),
-            Self::Moved(key) => key.take().expect("it is asked for once"),
-        }
-    }
 }
 
 /// A [`KeyedLimit`], whatever its limit and key are.
@@ -120,7 +95,7 @@ impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
         Self {
             limit,
             table,
-            key,
+            key: Some(key),
             place: None,
             sweep_is_due: false,
             drops: DeferredDrops::new(),
@@ -131,21 +106,9 @@ impl<'a, A: KeyLimit, K: Key> KeyedLimit<'a, A, K> {
 
 impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
     fn lock(&mut self, cost: u32, now: Now<'_>) {
-        let (limit, table, drops) = (self.limit, self.table, &mut self.drops);
-        let Some(key) = self.key.known() else {
-            return;
-        };
-        let hash = table.shards.hash(key);
-        self.place = Some(match entry(table.shards.lock(hash), (hash, key)) {
-            Ok(entry) => Ok(entry),
-            Err(mut shard) => match shard.overridden((hash, key), now) {
-                Some(overriding) => Err(overriding),
-                None => {
-                    let (unknown, own) = ((shard, hash, now()), || self.key.own());
-                    table.place_of_unknown(unknown, limit, own, (Some(cost), now), drops)
-                }
-            },
-        });
+        let (limit, charge, drops) = (self.limit, (Some(cost), now), &mut self.drops);
+        let key = self.key.take();
+        self.place = key.map(|key| self.table.place_of(limit, key, charge, drops));
     }
 
     fn admits(&mut self, cost: u32, now: Timestamp) -> bool {

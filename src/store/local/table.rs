@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     deferred_drop::DeferredDrops,
-    locked_state::{LockedState, entry, is},
+    locked_state::{LockedState, OwnKey, entry, is},
     overflow::{Now, Overflow},
     shards::{Shard, Shards},
 };
@@ -106,15 +106,9 @@ impl<K: Key, S> Table<K, S> {
         now: Now<'_>,
     ) {
         let mut drops = DeferredDrops::new();
-        let charge = (Some(ask.charge()), now);
+        let (key, charge) = (OwnKey::Copied(key), (Some(ask.charge()), now));
         let mut place = match unknown {
-            Some((mut shard, hash, at)) => match shard.overridden((hash, key), now) {
-                Some(overriding) => Err(overriding),
-                None => {
-                    let (unknown, own) = ((shard, hash, at), || key.to_owned());
-                    self.place_of_unknown(unknown, limit, own, charge, &mut drops)
-                }
-            },
+            Some(unknown) => self.place_of_unknown(unknown, limit, key, charge, &mut drops),
             None => self.place_of(limit, key, charge, &mut drops),
         };
         let decided = match &mut place {
@@ -194,7 +188,7 @@ impl<K: Key, S> Table<K, S> {
         (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
         change: impl FnOnce(&mut S, bool),
     ) {
-        let Ok(mut place) = self.place_of(limit, key, (None, now), drops) else {
+        let Ok(mut place) = self.place_of(limit, OwnKey::Copied(key), (None, now), drops) else {
             return;
         };
         let is_shared = place.is_shared();
@@ -262,36 +256,35 @@ impl<K: Key, S> Table<K, S> {
     /// # Errors
     ///
     /// What decides about the key instead of the limit: it has no state.
-    fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+    pub(super) fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         limit: &A,
-        key: &Q,
-        (cost, now): (Option<u32>, Now<'_>),
+        key: OwnKey<'_, Q>,
+        charge: (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Result<LockedState<'a, K, S>, Override> {
-        let hash = self.shards.hash(key);
-        let mut shard = match entry(self.shards.lock(hash), (hash, key)) {
-            Ok(entry) => return Ok(entry),
-            Err(shard) => shard,
-        };
-        match shard.overridden((hash, key), now) {
-            Some(overriding) => Err(overriding),
-            None => {
-                let (unknown, own) = ((shard, hash, now()), || key.to_owned());
-                self.place_of_unknown(unknown, limit, own, (cost, now), drops)
+        let hash = self.shards.hash(key.known());
+        match entry(self.shards.lock(hash), (hash, key.known())) {
+            Ok(entry) => Ok(entry),
+            Err(shard) => {
+                let unknown = (shard, hash, charge.1());
+                self.place_of_unknown(unknown, limit, key, charge, drops)
             }
         }
     }
 
-    /// That of a key without an entry, and not overridden, which may get one: then `own` is called.
-    pub(super) fn place_of_unknown<'a, A: KeyLimit<State = S>>(
+    /// That of a key without an entry.
+    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &'a self,
         (mut shard, hash, at): Unknown<'a, K, S>,
         limit: &A,
-        own: impl FnOnce() -> K,
+        key: OwnKey<'_, Q>,
         (cost, now): (Option<u32>, Now<'_>),
         drops: &mut DeferredDrops<K, S>,
     ) -> Result<LockedState<'a, K, S>, Override> {
+        if let Some(overriding) = shard.overridden((hash, key.known()), now) {
+            return Err(overriding);
+        }
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
             if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
@@ -312,7 +305,7 @@ impl<K: Key, S> Table<K, S> {
         // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
         // this store.
         drop(shard);
-        let own = own();
+        let own = key.own();
         let mut shard = match entry(self.shards.lock(hash), (hash, &own)) {
             Err(shard) => shard,
             // Another call has given it one meanwhile.
