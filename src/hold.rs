@@ -52,7 +52,11 @@ use crate::{
 /// # }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Hold(Arc<dyn Receipt>);
+pub struct Hold {
+    own: Arc<dyn Receipt>,
+    /// That of the layers around the one that holds this.
+    outer: Option<Arc<Self>>,
+}
 
 impl Hold {
     pub(crate) fn new<L: Limit, K: Key, S: Store<L, K>>(
@@ -62,7 +66,7 @@ impl Hold {
         (admission, held): (L::Snapshot, u32),
         ends_when: EndsWhen,
     ) -> Self {
-        Self(Arc::new(Held {
+        let own = Arc::new(Held {
             limit,
             store,
             key,
@@ -71,26 +75,24 @@ impl Hold {
             ends_when,
             is_settled: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-        }))
+        });
+        Self { own, outer: None }
     }
 
     /// One for both: what is settled is settled for each.
-    #[cfg(feature = "layer")]
-    pub(crate) fn and(self, other: Option<Self>) -> Self {
-        match other {
-            Some(other) => Self(Arc::new((self, other))),
-            None => self,
-        }
+    pub(crate) fn and(self, outer: Option<Self>) -> Self {
+        let outer = outer.map(Arc::new);
+        Self { outer, ..self }
     }
 
     /// How many units are held.
     pub fn held(&self) -> u32 {
-        self.0.held()
+        self.own.held()
     }
 
     /// What was decided when they were held.
     pub fn decision(&self) -> Decision {
-        self.0.decision()
+        self.own.decision()
     }
 
     /// Charges the units that were spent and frees the others, at once: waiting for the returned
@@ -100,7 +102,11 @@ impl Hold {
     /// If it is settled already, nothing happens. A limit that counts only what is [in
     /// flight](crate::algorithm::InFlight) charges nothing, whatever the units are.
     pub fn settle(&self, units: u32) -> Settlement {
-        self.0.settle(units)
+        let own = self.own.settle(units);
+        match &self.outer {
+            Some(outer) => own.and(outer.settle(units)),
+            None => own,
+        }
     }
 }
 
@@ -118,7 +124,6 @@ pub(crate) enum EndsWhen {
     /// When the hold is settled, or its last clone is dropped.
     Settled,
     /// When its last clone is dropped.
-    #[cfg(feature = "layer")]
     Dropped,
 }
 
@@ -173,22 +178,6 @@ trait Receipt: Send + Sync {
     fn settle(&self, spent: u32) -> Settlement;
 }
 
-/// That of an inner layer, and that of the layers around it.
-#[cfg(feature = "layer")]
-impl Receipt for (Hold, Hold) {
-    fn held(&self) -> u32 {
-        self.0.held()
-    }
-
-    fn decision(&self) -> Decision {
-        self.0.decision()
-    }
-
-    fn settle(&self, spent: u32) -> Settlement {
-        self.0.settle(spent).and(self.1.settle(spent))
-    }
-}
-
 struct Held<L: Limit, K: Key, S: Store<L, K>> {
     limit: L,
     store: S,
@@ -213,7 +202,6 @@ impl<L: Limit, K: Key, S: Store<L, K>> Receipt for Held<L, K, S> {
         let charged = self.charge(spent);
         match self.ends_when {
             EndsWhen::Settled => charged.and(self.give_back()),
-            #[cfg(feature = "layer")]
             EndsWhen::Dropped => charged,
         }
     }
