@@ -3,6 +3,7 @@
 use std::{
     fmt,
     hash::{Hash, Hasher},
+    iter::repeat_n,
     net::IpAddr,
     ops::Range,
     sync::Arc,
@@ -35,12 +36,9 @@ impl Charge {
     /// A charge of this key to each of the limits.
     #[inline]
     pub(super) fn each(limits: Range<u32>, key: KeyValue) -> Few<Self> {
-        if limits.len() == 1 {
-            let limit = limits.start;
-            return Few::One(Self { limit, key });
-        }
-        let key = || key.clone();
-        limits.map(|limit| Self { limit, key: key() }).collect()
+        let keys = repeat_n(key, limits.len());
+        let each = limits.zip(keys).map(|(limit, key)| Self { limit, key });
+        each.collect()
     }
 }
 
@@ -222,12 +220,8 @@ impl fmt::Debug for KeyValue {
 impl crate::key::PortableKey for KeyValue {
     fn write_to(&self, parts: &mut crate::key::KeyParts) {
         match self {
-            Self::Everyone => {
-                parts.absent();
-            }
-            Self::Address(address) => {
-                parts.address(*address);
-            }
+            Self::Everyone => _ = parts.absent(),
+            Self::Address(address) => _ = parts.address(*address),
             Self::Value(value) => value.write_to(parts),
             Self::Several(keys) => keys.iter().for_each(|key| key.write_to(parts)),
         }

@@ -116,12 +116,7 @@ pub(crate) type NumberedSnapshot = (u32, LazyStatus);
 
 impl RuleSnapshot {
     #[inline]
-    pub(crate) fn one(limits: Arc<LimitTable>, snapshot: NumberedSnapshot) -> Self {
-        let snapshots = Few::One(snapshot);
-        Self { limits, snapshots }
-    }
-
-    pub(crate) fn several(
+    pub(crate) fn new(
         limits: Arc<LimitTable>,
         snapshots: impl IntoIterator<Item = NumberedSnapshot>,
     ) -> Self {
