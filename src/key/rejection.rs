@@ -110,11 +110,14 @@ impl Error for MissingKey {}
 
 impl Rejection for MissingKey {
     fn into_response(self) -> Response<Bytes> {
-        let message = match self.message {
+        let mut response = Response::new(match self.message {
             Cow::Borrowed(message) => Bytes::from_static(message.as_bytes()),
             Cow::Owned(message) => Bytes::from(message),
-        };
-        plain_text(self.status, message)
+        });
+        *response.status_mut() = self.status;
+        let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
     }
 }
 
@@ -122,16 +125,8 @@ impl Rejection for MissingKey {
 impl Rejection for (StatusCode, &'static str) {
     fn into_response(self) -> Response<Bytes> {
         let (status, message) = self;
-        plain_text(status, Bytes::from_static(message.as_bytes()))
+        MissingKey::new(status, message).into_response()
     }
-}
-
-fn plain_text(status: StatusCode, message: Bytes) -> Response<Bytes> {
-    let mut response = Response::new(message);
-    *response.status_mut() = status;
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
 }
 
 /// An answer with this status and no body.
