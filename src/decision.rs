@@ -95,7 +95,6 @@ impl Decision {
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
-    #[cfg(feature = "layer")]
     pub(crate) fn refused_for_its_delay(&self) -> Self {
         let policies = self.policies().iter();
         let refused = policies.map(PolicyDecision::refused_for_its_delay);
@@ -103,7 +102,6 @@ impl Decision {
     }
 
     /// The same once it is settled, where the request has held and spent so much.
-    #[cfg(feature = "layer")]
     pub(crate) fn once_settled(self, held: u32, spent: u32) -> Self {
         let policies = self.policies().iter().cloned();
         let settled = policies.map(|policy| policy.once_settled(held, spent));
@@ -111,7 +109,6 @@ impl Decision {
     }
 
     /// Resolves its status once, instead of at each read.
-    #[cfg(feature = "layer")]
     #[inline]
     pub(crate) fn resolve(&mut self) {
         if let Policies::One(policy) = &mut self.0 {
@@ -127,7 +124,6 @@ impl Decision {
     }
 
     /// The same, as that of a limiter which decides while the store is unavailable.
-    #[cfg(feature = "layer")]
     pub(crate) fn degraded(mut self) -> Self {
         let policies = match &mut self.0 {
             Policies::One(policy) => std::slice::from_mut(policy),

@@ -85,7 +85,6 @@ impl PolicyDecision {
     }
 
     /// The same once it is settled, where its request has held and spent so much.
-    #[cfg(feature = "layer")]
     pub(super) fn once_settled(self, held: u32, spent: u32) -> Self {
         let (held, spent) = match self.counts {
             Counts::HeldUnits => (held, spent),
@@ -106,7 +105,6 @@ impl PolicyDecision {
 
     /// The same where nobody may wait any more: what would be delayed is refused for as long. What
     /// is not delayed stays as it is.
-    #[cfg(feature = "layer")]
     pub(super) fn refused_for_its_delay(&self) -> Self {
         let status = self.status();
         let delay_micros = status.delay_micros;
@@ -145,7 +143,6 @@ impl PolicyDecision {
     }
 
     /// The same in microseconds.
-    #[cfg(feature = "layer")]
     pub(crate) fn window_micros(&self) -> u64 {
         self.window_micros
     }

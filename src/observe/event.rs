@@ -194,7 +194,6 @@ impl<'a, K> Event<'a, K> {
     /// The wait of a request that is over its limit, or the delay of an admitted one, or how long
     /// it has waited. A delay that is known to be zero is not computed: that saves most decisions a
     /// division.
-    #[cfg(any(feature = "local", feature = "redis", feature = "metrics"))]
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
             true => {

@@ -75,7 +75,6 @@ impl Ask {
 
     /// What an admission is charged.
     #[inline]
-    #[cfg(any(feature = "local", feature = "redis"))]
     fn charge(self) -> u32 {
         match self {
             Self::Charge(cost) => cost,
@@ -144,7 +143,6 @@ impl<'a, S> Change<'a, S> {
     }
 
     /// The same change for one of several limits; none, if its admission has no part of that limit.
-    #[cfg(any(feature = "local", feature = "redis"))]
     fn of_part<T>(self, part: impl FnOnce(&'a S) -> Option<&'a T>) -> Option<Change<'a, T>> {
         Some(match self {
             Self::Refund(cost) => Change::Refund(cost),
@@ -194,7 +192,6 @@ impl<T, F: Future<Output = T>> Answer<T, F> {
 
 impl<T, F> Answer<Result<T, StoreError>, F> {
     /// The answer of an [`ImmediateStore`].
-    #[cfg(feature = "layer")]
     pub(crate) fn at_once(self) -> T {
         match self {
             Self::Now(Ok(answer)) => answer,
