@@ -182,6 +182,15 @@ impl fmt::Debug for ConfigError {
 
 impl Error for ConfigError {}
 
+/// What was made, or a panic at the line of the caller, with the error as the message.
+#[track_caller]
+pub(crate) fn or_panic<T>(made: Result<T, ConfigError>) -> T {
+    match made {
+        Ok(made) => made,
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Why a store could not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -251,10 +260,26 @@ impl Error for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
+    use std::{io, panic, sync::mpsc};
 
     use super::*;
     use crate::quota::Quota;
+
+    #[test]
+    fn a_panic_is_at_the_line_of_the_caller() {
+        let (told, heard) = mpsc::channel();
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            let at = panic.location().expect("it has one");
+            let _ = told.send((at.file().to_owned(), at.line()));
+        }));
+        let line = line!() + 1;
+        let made = panic::catch_unwind(|| Quota::new(1, Duration::ZERO));
+        panic::set_hook(before);
+        assert!(made.is_err());
+        // Other tests may panic meanwhile.
+        assert!(heard.iter().any(|at| at == (file!().to_owned(), line)));
+    }
 
     #[test]
     fn the_cause_of_a_store_error_can_be_downcast() {

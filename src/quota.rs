@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, or_panic};
 
 /// A number of units per period: `Quota::per_second(60)` is sixty in each second.
 ///
@@ -74,7 +74,7 @@ impl Quota {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(units: u64, period: Duration) -> Self {
-        Self::try_new(units, period).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(units, period))
     }
 
     /// This many units in each period.

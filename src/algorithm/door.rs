@@ -26,7 +26,7 @@ macro_rules! door {
             /// Where [`try_new`](Self::try_new) fails, with its error as the message.
             #[track_caller]
             pub fn new(quota: $crate::quota::Quota) -> Self {
-                Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+                $crate::error::or_panic(Self::try_new(quota))
             }
 
             #[doc = $is]
@@ -53,8 +53,7 @@ macro_rules! door {
                 self,
                 wait: std::time::Duration,
             ) -> $crate::algorithm::WaitAtMost<Self> {
-                self.try_wait_at_most(wait)
-                    .unwrap_or_else(|error| panic!("{error}"))
+                $crate::error::or_panic(self.try_wait_at_most(wait))
             }
 
             /// Delays what comes on top of the burst until its turn, instead of refusing it;
@@ -100,8 +99,7 @@ macro_rules! burst {
             #[must_use]
             #[track_caller]
             pub fn $burst(self, units: u64) -> Self {
-                self.$try_burst(units)
-                    .unwrap_or_else(|error| panic!("{error}"))
+                $crate::error::or_panic(self.$try_burst(units))
             }
 
             #[doc = $is]

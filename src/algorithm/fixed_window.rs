@@ -1,7 +1,7 @@
 use crate::{
     algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     quota::Quota,
 };
 
@@ -88,7 +88,7 @@ impl FixedWindow {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(quota))
     }
 
     /// Windows that start at the multiples of the period since the Unix epoch.

@@ -7,7 +7,7 @@ use crate::{
     algorithm::{Ending, KeyLimit, Limit, Policy, Script, ScriptReply, Scripted, limit::OneKey},
     clock::Timestamp,
     decision::{Counts, Judgement, PolicyDecision, Status},
-    error::ConfigError,
+    error::{ConfigError, or_panic},
 };
 
 use super::{
@@ -342,8 +342,7 @@ impl InFlight {
     #[must_use]
     #[track_caller]
     pub fn held_at_most(self, duration: Duration) -> Self {
-        self.try_held_at_most(duration)
-            .unwrap_or_else(|error| panic!("{error}"))
+        or_panic(self.try_held_at_most(duration))
     }
 
     /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     quota::Quota,
 };
 
@@ -115,7 +115,7 @@ impl MinInterval {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(interval: Duration) -> Self {
-        Self::try_new(interval).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(interval))
     }
 
     /// At least this long between two admitted requests; whole microseconds, rounded up.

@@ -70,8 +70,7 @@ macro_rules! named {
             #[must_use]
             #[track_caller]
             pub fn named(self, name: impl AsRef<str>) -> Self {
-                let named = $crate::algorithm::setters::Named::try_named(self, name);
-                named.unwrap_or_else(|error| panic!("{error}"))
+                $crate::error::or_panic($crate::algorithm::setters::Named::try_named(self, name))
             }
         }
     };

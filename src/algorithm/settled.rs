@@ -37,7 +37,7 @@ use crate::{
     },
     clock::Timestamp,
     decision::{Counts, LazyStatus, PolicyDecision},
-    error::ConfigError,
+    error::{ConfigError, or_panic},
 };
 
 const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
@@ -501,8 +501,7 @@ impl<A: Additive> Settled<A> {
     #[must_use]
     #[track_caller]
     pub fn held_at_most(self, duration: Duration) -> Self {
-        self.try_held_at_most(duration)
-            .unwrap_or_else(|error| panic!("{error}"))
+        or_panic(self.try_held_at_most(duration))
     }
 
     /// How long units are held at most; 60 seconds unless said otherwise.

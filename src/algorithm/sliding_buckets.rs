@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{Policy, log::Log},
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     policy::Span,
     quota::{Quota, micros_rounded_up},
 };
@@ -79,7 +79,7 @@ impl SlidingBuckets {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(quota: Quota, precision: Duration) -> Self {
-        Self::try_new(quota, precision).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(quota, precision))
     }
 
     /// Sub-counters of this precision; at most 1 024 to the period.

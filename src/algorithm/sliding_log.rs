@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::{Policy, log::Log},
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     quota::Quota,
 };
 
@@ -73,7 +73,7 @@ impl SlidingLog {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(quota))
     }
 
     /// A log of what was admitted in the last period.

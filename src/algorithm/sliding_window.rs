@@ -2,7 +2,7 @@ use crate::{
     algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
     clock::Timestamp,
     decision::LazyStatus,
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     quota::Quota,
 };
 
@@ -242,7 +242,7 @@ impl SlidingWindow {
     /// Where [`try_new`](Self::try_new) fails, with its error as the message.
     #[track_caller]
     pub fn new(quota: Quota) -> Self {
-        Self::try_new(quota).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_new(quota))
     }
 
     /// Two counters, of the running and of the previous window.

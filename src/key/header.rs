@@ -8,7 +8,7 @@ use std::{
 use http::{HeaderName, Request};
 use sha2::{Digest, Sha256};
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, or_panic};
 
 use super::{KeyExtractor, MissingKey};
 
@@ -55,7 +55,7 @@ impl Header {
     /// The name is not one that HTTP allows.
     #[track_caller]
     pub fn new(name: impl AsRef<str>) -> Self {
-        let name = parse_name(name.as_ref()).unwrap_or_else(|error| panic!("{error}"));
+        let name = or_panic(parse_name(name.as_ref()));
         let on_missing = OnMissing::Reject;
         Self { name, on_missing }
     }

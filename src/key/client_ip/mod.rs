@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, Request, header};
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, or_panic};
 
 use super::{
     KeyExtractor, MissingKey,
@@ -104,7 +104,7 @@ impl ClientIp {
     /// message.
     #[track_caller]
     pub fn x_forwarded_for(trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
-        Self::try_x_forwarded_for(trusted).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_x_forwarded_for(trusted))
     }
 
     /// Charges a request to the client that trusted proxies name in `X-Forwarded-For`.
@@ -144,7 +144,7 @@ impl ClientIp {
     /// Where [`try_forwarded`](Self::try_forwarded) fails, with its error as the message.
     #[track_caller]
     pub fn forwarded(trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
-        Self::try_forwarded(trusted).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_forwarded(trusted))
     }
 
     /// Charges a request to the client that trusted proxies name in `Forwarded` (RFC 7239).
@@ -186,7 +186,7 @@ impl ClientIp {
     /// Where [`try_header`](Self::try_header) fails, with its error as the message.
     #[track_caller]
     pub fn header(name: impl AsRef<str>, trusted: impl IntoIterator<Item: AsRef<str>>) -> Self {
-        Self::try_header(name, trusted).unwrap_or_else(|error| panic!("{error}"))
+        or_panic(Self::try_header(name, trusted))
     }
 
     /// Charges a request to the client that a trusted proxy names in this header; answers 400 if it

@@ -40,7 +40,7 @@ use std::{fmt, future::Pending, sync::Arc};
 
 use crate::{
     clock::{Clock, SystemClock},
-    error::ConfigError,
+    error::{ConfigError, or_panic},
     key::Key,
     store::{Answer, AsKey, Ask, Change, Decided, ImmediateStore, Store, Written},
 };
@@ -194,8 +194,7 @@ impl<A: LocalBuckets<K>, K, C> LocalStoreBuilder<A, K, C> {
     #[must_use]
     #[track_caller]
     pub fn max_keys(self, keys: usize) -> Self {
-        self.try_max_keys(keys)
-            .unwrap_or_else(|error| panic!("{error}"))
+        or_panic(self.try_max_keys(keys))
     }
 
     /// The most keys that have a bucket of their own, for each policy; by default a million.
