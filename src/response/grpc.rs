@@ -318,7 +318,13 @@ impl Grpc {
         mut self,
         status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
     ) -> Self {
-        self.render = Some(closure(status_of));
+        self.render = Some(Arc::new(move |refusal| {
+            let status = status_of(refusal);
+            let mut headers = HeaderMap::new();
+            status.add_header(&mut headers).ok()?;
+            // It would end the call as if it had succeeded.
+            (status.code() != Code::Ok).then_some(headers)
+        }));
         self
     }
 
@@ -377,19 +383,6 @@ impl Grpc {
     }
 }
 
-/// Sends the closure's status. `OK` counts as none: it would end the call as if it had succeeded.
-#[cfg(feature = "tonic")]
-fn closure(
-    status_of: impl Fn(&Refusal<'_>) -> Status + Send + Sync + 'static,
-) -> Arc<RenderStatus> {
-    Arc::new(move |refusal| {
-        let status = status_of(refusal);
-        let mut headers = HeaderMap::new();
-        status.add_header(&mut headers).ok()?;
-        (status.code() != Code::Ok).then_some(headers)
-    })
-}
-
 // `google.rpc.Status` with its details, in the protobuf wire format: the three messages that a
 // refusal needs. The field numbers are from `google/rpc/status.proto` and
 // `google/rpc/error_details.proto`.
@@ -399,73 +392,72 @@ const MAX_DURATION: Duration = Duration::new(315_576_000_000, 999_999_999);
 
 /// `google.rpc.Status { code = 1, message = 2, details = 3 }`
 fn status_message(code: u16, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
-    let mut status = Vec::new();
-    integer(&mut status, 1, code.into());
-    bytes(&mut status, 2, text.as_bytes());
-    for detail in details {
-        bytes(&mut status, 3, detail);
-    }
-    status
+    let status = Message::default().integer(1, code.into());
+    let status = status.bytes(2, text.as_bytes());
+    let details = details.iter();
+    details
+        .fold(status, |status, detail| status.bytes(3, detail))
+        .0
 }
 
 /// `google.rpc.RetryInfo { retry_delay = 1 }` in a `google.protobuf.Any`.
 fn retry_info(delay: Duration) -> Vec<u8> {
     let delay = delay.min(MAX_DURATION);
-    let mut duration = Vec::new();
-    integer(&mut duration, 1, delay.as_secs());
-    integer(&mut duration, 2, u64::from(delay.subsec_nanos()));
-    let mut retry_info = Vec::new();
-    bytes(&mut retry_info, 1, &duration);
-    any("type.googleapis.com/google.rpc.RetryInfo", &retry_info)
+    let duration = Message::default().integer(1, delay.as_secs());
+    let duration = duration.integer(2, delay.subsec_nanos().into());
+    any("RetryInfo", Message::default().bytes(1, &duration.0))
 }
 
 /// `google.rpc.QuotaFailure { violations = 1 }` in a `google.protobuf.Any`; of each violation the
 /// policy, a description and the limit.
 fn quota_failure<'a>(violations: impl Iterator<Item = (&'a str, &'a str, u64)>) -> Vec<u8> {
-    let mut quota_failure = Vec::new();
-    for (policy, description, limit) in violations {
-        let mut violation = Vec::new();
-        bytes(&mut violation, 1, policy.as_bytes()); // subject
-        bytes(&mut violation, 2, description.as_bytes());
-        bytes(&mut violation, 5, policy.as_bytes()); // quota_id
-        integer(&mut violation, 7, limit.min(i64::MAX.unsigned_abs())); // quota_value, an int64
-        bytes(&mut quota_failure, 1, &violation);
+    let violations = violations.map(|(policy, description, limit)| {
+        Message::default()
+            .bytes(1, policy.as_bytes()) // subject
+            .bytes(2, description.as_bytes())
+            .bytes(5, policy.as_bytes()) // quota_id
+            .integer(7, limit.min(i64::MAX.unsigned_abs())) // quota_value, an int64
+    });
+    let all = violations.fold(Message::default(), |all, one| all.bytes(1, &one.0));
+    any("QuotaFailure", all)
+}
+
+/// `google.protobuf.Any { type_url = 1, value = 2 }` of a message of `google.rpc`.
+fn any(name: &str, message: Message) -> Vec<u8> {
+    let url = format!("type.googleapis.com/google.rpc.{name}");
+    let any = Message::default().bytes(1, url.as_bytes());
+    any.bytes(2, &message.0).0
+}
+
+/// A message that is written field by field.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    /// A field of wire type 0; 0 is left out, as in proto3.
+    fn integer(mut self, field: u8, value: u64) -> Self {
+        if value != 0 {
+            self.0.push(field << 3);
+            self.varint(value);
+        }
+        self
     }
-    any(
-        "type.googleapis.com/google.rpc.QuotaFailure",
-        &quota_failure,
-    )
-}
 
-/// `google.protobuf.Any { type_url = 1, value = 2 }`
-fn any(type_url: &str, value: &[u8]) -> Vec<u8> {
-    let mut any = Vec::new();
-    bytes(&mut any, 1, type_url.as_bytes());
-    bytes(&mut any, 2, value);
-    any
-}
-
-/// A field of wire type 0; 0 is left out, as in proto3.
-fn integer(message: &mut Vec<u8>, field: u8, value: u64) {
-    if value != 0 {
-        message.push(field << 3);
-        varint(message, value);
+    /// A field of wire type 2: a string, bytes or a message.
+    fn bytes(mut self, field: u8, value: &[u8]) -> Self {
+        self.0.push(field << 3 | 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
     }
-}
 
-/// A field of wire type 2: a string, bytes or a message.
-fn bytes(message: &mut Vec<u8>, field: u8, value: &[u8]) {
-    message.push(field << 3 | 2);
-    varint(message, value.len() as u64);
-    message.extend_from_slice(value);
-}
-
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
     }
-    message.push(value as u8);
 }
 
 #[cfg(test)]
@@ -478,9 +470,9 @@ mod protobuf_tests {
     #[test]
     fn integers_are_written_seven_bits_at_a_time_from_the_low_end() {
         let written = |value| {
-            let mut message = Vec::new();
-            varint(&mut message, value);
-            message
+            let mut message = Message::default();
+            message.varint(value);
+            message.0
         };
         assert_eq!(written(0), [0]);
         assert_eq!(written(127), [0x7F]);
