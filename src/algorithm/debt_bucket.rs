@@ -255,13 +255,13 @@ impl Algorithm for DebtBucket {
     }
 
     fn status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        let status = self.lazy_status(state, cost, admitted, now);
+        let status = self.lazy_status(state, (cost, admitted), now);
         status.resolve(self.policy.limit())
     }
 
-    fn lazy_status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &Owing, cost: (u32, bool), now: Timestamp) -> LazyStatus {
         let shown = self.shown(self.owing_at(state, now), *state);
-        self.lazily(shown, (cost, admitted), now)
+        self.lazily(shown, cost, now)
     }
 
     /// Takes a turn back if it is the last: if nothing was charged after it. One in the middle

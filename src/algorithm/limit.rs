@@ -268,15 +268,15 @@ impl<A: Algorithm> KeyLimit for A {
     #[inline]
     fn snapshot(&self, state: &A::State, cost: u32, admitted: bool, now: Timestamp) -> LazyStatus {
         let policy = self.policy();
-        policy.as_enforced((policy.units(cost), admitted), |(cost, admitted)| {
-            self.lazy_status(state, cost, admitted, now)
+        policy.as_enforced((policy.units(cost), admitted), |cost| {
+            self.lazy_status(state, cost, now)
         })
     }
 
     fn refused_for(&self, wait: Duration, now: Timestamp) -> LazyStatus {
         self.policy()
             .as_enforced((1, false), |(_, admitted)| match admitted {
-                true => self.lazy_status(&Algorithm::fresh(self, now), 0, true, now),
+                true => self.lazy_status(&Algorithm::fresh(self, now), (0, true), now),
                 false => LazyStatus::Known(Status::refused_for(wait.as_micros() as u64)),
             })
     }

@@ -230,15 +230,11 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         shared.clone()
     }
 
-    /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it.
+    /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it. The
+    /// cost comes with whether it was admitted.
     #[doc(hidden)]
-    fn lazy_status(
-        &self,
-        state: &Self::State,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LazyStatus {
+    fn lazy_status(&self, state: &Self::State, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        let (cost, admitted) = cost;
         LazyStatus::Known(self.status(state, cost, admitted, now))
     }
 
@@ -252,7 +248,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         if admitted && cost > 0 {
             self.debit(state, cost.into(), now);
         }
-        (admitted, self.lazy_status(state, cost, admitted, now))
+        (admitted, self.lazy_status(state, (cost, admitted), now))
     }
 
     /// Gives back the turn of a request that was dropped while it was delayed, if that does not

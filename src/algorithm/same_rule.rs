@@ -54,14 +54,8 @@ impl<T: SameRule> Algorithm for T {
         self.rule().step(state, cost, now)
     }
 
-    fn lazy_status(
-        &self,
-        state: &Self::State,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LazyStatus {
-        self.rule().lazy_status(state, cost, admitted, now)
+    fn lazy_status(&self, state: &Self::State, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        self.rule().lazy_status(state, cost, now)
     }
 
     fn inherit(&self, shared: &Self::State, now: Timestamp) -> Self::State {

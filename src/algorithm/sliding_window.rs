@@ -219,14 +219,8 @@ impl Algorithm for SlidingWindow {
         self.status_beside(state, 0, (cost, admitted), now)
     }
 
-    fn lazy_status(
-        &self,
-        state: &TwoWindows,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LazyStatus {
-        self.lazily(self.by.windows_at(state, now), (cost, admitted), now)
+    fn lazy_status(&self, state: &TwoWindows, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+        self.lazily(self.by.windows_at(state, now), cost, now)
     }
 }
 

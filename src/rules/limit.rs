@@ -71,15 +71,9 @@ impl Algorithm for AnyAlgorithm {
     }
 
     #[inline]
-    fn lazy_status(
-        &self,
-        state: &AnyState,
-        cost: u32,
-        admitted: bool,
-        now: Timestamp,
-    ) -> LazyStatus {
+    fn lazy_status(&self, state: &AnyState, cost: (u32, bool), now: Timestamp) -> LazyStatus {
         with_state!(self, state, |rule, state| rule
-            .lazy_status(state, cost, admitted, now))
+            .lazy_status(state, cost, now))
     }
 
     #[inline]
