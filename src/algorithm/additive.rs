@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 
-use super::{Algorithm, Status};
+use super::{Algorithm, Asked, Status};
 
 /// An algorithm whose units can be held and [settled](super::Settled) later.
 ///
@@ -51,13 +51,7 @@ pub trait Additive: Algorithm {
         }
     }
 
-    /// The [status](Algorithm::status) after a decision about a cost, with whether it was admitted,
-    /// as if the amount `held` had been charged too, now.
-    fn status_beside(
-        &self,
-        state: &Self::State,
-        held: u64,
-        cost: (u32, bool),
-        now: Timestamp,
-    ) -> Status;
+    /// The [status](Algorithm::status) after a decision about a cost, as if the amount
+    /// `held` had been charged too, now.
+    fn status_beside(&self, state: &Self::State, held: u64, cost: Asked, now: Timestamp) -> Status;
 }

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Additive, Algorithm, Policy, Script, Scripted, Status},
+    algorithm::{Additive, Algorithm, Asked, Policy, Script, Scripted, Status},
     clock::Timestamp,
     error::{ConfigError, or_panic},
     quota::Quota,
@@ -184,17 +184,12 @@ impl Additive for FixedWindow {
     }
 
     #[inline]
-    fn status_beside(
-        &self,
-        state: &Window,
-        held: u64,
-        (cost, admitted): (u32, bool),
-        now: Timestamp,
-    ) -> Status {
+    fn status_beside(&self, state: &Window, held: u64, cost: Asked, now: Timestamp) -> Status {
         let Window { start, used } = self.running(state, now);
         let units = self.quota.units();
         let remaining = units.saturating_sub(used.saturating_add(held));
         let until_next = start + self.quota.period_micros() - now.as_micros();
+        let (cost, admitted) = cost;
         Status::of(units, remaining, cost.into(), admitted, |wanted| {
             (wanted <= units).then_some(until_next)
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{Decision, LazyStatus, PolicyDecision, Status},
+    decision::{Asked, Decision, LazyStatus, PolicyDecision, Status},
 };
 
 /// What a request is held to: one [algorithm](crate::algorithm), a tuple of several, or [one for
@@ -304,8 +304,8 @@ impl Policy {
     #[inline]
     pub(super) fn as_enforced(
         &self,
-        (cost, admitted): (u32, bool),
-        status: impl Fn((u32, bool)) -> LazyStatus,
+        (cost, admitted): Asked,
+        status: impl Fn(Asked) -> LazyStatus,
     ) -> LazyStatus {
         match admitted || !self.is_in_shadow() {
             true => status((cost, admitted)),

@@ -80,7 +80,7 @@ mod token_bucket;
 mod tuple;
 mod wait_at_most;
 
-pub(crate) use crate::decision::LazyStatus;
+pub(crate) use crate::decision::{Asked, LazyStatus};
 pub use crate::decision::{Judgement, Status};
 pub use crate::policy::{Policy, PolicyId};
 #[doc(hidden)]
@@ -230,10 +230,9 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
         shared.clone()
     }
 
-    /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it. The
-    /// cost comes with whether it was admitted.
+    /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it.
     #[doc(hidden)]
-    fn lazy_status(&self, state: &Self::State, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &Self::State, cost: Asked, now: Timestamp) -> LazyStatus {
         let (cost, admitted) = cost;
         LazyStatus::Known(self.status(state, cost, admitted, now))
     }

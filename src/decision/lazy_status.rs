@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::{Judgement, Status};
 
+/// A cost, and whether it was admitted.
+pub(crate) type Asked = (u32, bool);
+
 /// A [`Status`], or the numbers from which it is worked out when somebody asks.
 ///
 /// Mostly only whether the request is admitted is asked for, and each wait costs a division: a
@@ -29,7 +32,7 @@ pub enum LazyStatus {
 impl LazyStatus {
     #[inline]
     pub(crate) fn new(
-        (cost, admitted): (u32, bool),
+        (cost, admitted): Asked,
         numbers: [u64; 7],
         resolve: fn(&[u64; 7], u64, u64) -> Status,
     ) -> Self {

@@ -6,7 +6,7 @@ use crate::{
     algorithm::{Algorithm, Limit, Policy, PolicyId, Status},
     clock::Timestamp,
     config::{AnyAlgorithm, AnyState, with_algorithm, with_state},
-    decision::{Decision, LazyStatus, PolicyDecision},
+    decision::{Asked, Decision, LazyStatus, PolicyDecision},
 };
 
 use super::few::Few;
@@ -71,7 +71,7 @@ impl Algorithm for AnyAlgorithm {
     }
 
     #[inline]
-    fn lazy_status(&self, state: &AnyState, cost: (u32, bool), now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &AnyState, cost: Asked, now: Timestamp) -> LazyStatus {
         with_state!(self, state, |rule, state| rule
             .lazy_status(state, cost, now))
     }
