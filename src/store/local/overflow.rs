@@ -41,11 +41,7 @@ impl<S> Overflow<S> {
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<MappedMutexGuard<'_, S>> {
-        if !self.is_charged() {
-            return None;
-        }
-        let bucket = self.lock_without_idle(limit, now, drops);
-        let bucket = MutexGuard::try_map(bucket, Option::as_mut).ok()?;
+        let bucket = self.lock_if_charged(limit, now, drops)?;
         let admits = limit.judge(&bucket, cost, now());
         if !admits {
             self.decisions.fetch_add(1, Ordering::Relaxed);
@@ -77,11 +73,8 @@ impl<S> Overflow<S> {
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<S> {
-        if !self.is_charged() {
-            return None;
-        }
-        let bucket = self.lock_without_idle(limit, now, drops);
-        bucket.as_ref().map(|state| limit.inherit(state, now()))
+        let bucket = self.lock_if_charged(limit, now, drops)?;
+        Some(limit.inherit(&bucket, now()))
     }
 
     /// Whether the bucket owes anything.
@@ -105,20 +98,23 @@ impl<S> Overflow<S> {
         }
     }
 
-    /// Locks the bucket, which is emptied if it owes nothing any more.
-    #[cold]
-    fn lock_without_idle<A: KeyLimit<State = S>, K>(
+    /// Locks the bucket if it owes anything. It is emptied if it does no more.
+    #[inline]
+    fn lock_if_charged<A: KeyLimit<State = S>, K>(
         &self,
         limit: &A,
         now: Now<'_>,
         drops: &mut DeferredDrops<K, S>,
-    ) -> MutexGuard<'_, Option<S>> {
+    ) -> Option<MappedMutexGuard<'_, S>> {
+        if !self.is_charged() {
+            return None;
+        }
         let mut bucket = self.lock();
         let now = now();
         if let Some(state) = bucket.take_if(|state| limit.is_fresh(state, now)) {
             drops.keep(None, Some(state));
         }
         self.is_charged.store(bucket.is_some(), Ordering::Release);
-        bucket
+        MutexGuard::try_map(bucket, Option::as_mut).ok()
     }
 }
