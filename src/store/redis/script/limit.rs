@@ -42,10 +42,10 @@ impl Limit<'_> {
 
     /// What is stored without leases, and how many bytes that is.
     pub(super) fn without_leases(&self) -> [String; 2] {
-        let stored = self.name("stored");
+        let k = self.number;
         match self.in_flight("before").into_iter().next() {
-            Some(before) => [format!("{stored}:sub(1, {before})"), before],
-            None => [stored.clone(), format!("#{stored}")],
+            Some(before) => [format!("stored_{k}:sub(1, {before})"), before],
+            None => [format!("stored_{k}"), format!("#stored_{k}")],
         }
     }
 
@@ -137,8 +137,8 @@ impl Limit<'_> {
     }
 
     pub(super) fn until(&self) -> String {
-        let (until, value) = (self.name("until"), self.name("value"));
-        format!("local {until}, {value} = {}, nil\n", self.ends())
+        let (k, ends) = (self.number, self.ends());
+        format!("local until_{k}, value_{k} = {ends}, nil\n")
     }
 
     pub(super) fn write(&self) -> String {

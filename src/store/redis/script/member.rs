@@ -31,7 +31,18 @@ pub(super) struct Named<'a> {
     pub(super) leases: bool,
 }
 
+/// These lines, if they are needed.
+fn lines_if(is_needed: bool, lines: &str) -> &str {
+    if is_needed { lines } else { "" }
+}
+
 impl Named<'_> {
+    /// These lines, in which `@` stands for its number, and `$` for that of its limit.
+    pub(super) fn lua(&self, lines: &str) -> String {
+        let [number, limit] = [self.number, self.limit].map(|it| it.to_string());
+        lines.replace('@', &number).replace('$', &limit)
+    }
+
     pub(super) fn name(&self, name: &str) -> String {
         format!("{name}_{}", self.number)
     }
@@ -78,57 +89,50 @@ impl Named<'_> {
     /// A call of its function, or of the one that only asks, with these arguments before the
     /// numbers and these after the state.
     fn call(&self, ask: &str, before: &str, after: Vec<String>) -> String {
-        let mut arguments = vec![before.to_owned()];
+        let mut arguments = vec![self.lua(before)];
         arguments.extend(self.names(self.member.parameters));
         arguments.extend(self.process());
         arguments.extend(self.list.map(|list| format!("KEYS[{list}]")));
         arguments.extend(self.state());
         if self.member.in_flight {
-            arguments.extend([format!("stored_{}", self.limit), self.name("before")]);
+            arguments.push(self.lua("stored_$, before_@"));
         }
         arguments.extend(after);
         format!("{}{ask}({})", self.member.function, arguments.join(", "))
     }
 
-    /// A call that charges its cost, from this time on.
-    fn charged(&self, last: &str, must: &str) -> String {
-        let (k, cost) = (self.limit, self.name("cost"));
+    /// A call that charges so many units at an instant; a rule without a list also takes from when
+    /// on, and whether it must.
+    fn charged(&self, last: &str, charge: &str, must: &str) -> String {
         match self.list {
-            Some(_) if self.holds => self.call("", &format!("now_{k}, {cost}"), Vec::new()),
-            Some(_) => self.call("", &format!("now_{k}, {cost}"), self.only_kept()),
-            None => self.call("", &format!("{last}, now_{k}, {cost}, {must}"), Vec::new()),
+            Some(_) => self.call("", charge, self.only_kept()),
+            None => self.call("", &format!("{last}, {charge}, {must}"), Vec::new()),
         }
     }
 
-    /// A call that asks whether its cost fits, if it keeps a list.
+    /// A call that asks whether a cost fits, if it keeps a list.
     fn asked(&self, cost: &str) -> String {
-        let ask = format!("now_{}, {cost}, {}", self.limit, self.held());
+        let ask = format!("now_$, {cost}, {}", self.held());
         self.call("_ask", &ask, Vec::new())
     }
 
     /// Of the cost that is to be leased leaves at most half of the room, and no more than may be
     /// held in all.
     pub(super) fn most_leased(&self) -> String {
-        let (k, held) = (self.limit, self.held());
-        if self.list.is_some() {
-            let ([quota, counted], asked) = (
-                ["units", "counted"].map(|it| self.name(it)),
-                self.asked("0"),
-            );
-            return format!(
-                "  local _, {counted} = {asked}\n  \
-                   cost = math.min(cost, units - ({held}), math.floor(({quota} - {counted}) / 2))\n"
-            );
-        }
-        let held_units = self.name("held");
-        let ask = format!("last_{k}, now_{k}, 2 * cost + {held_units}, false");
-        let fits = self.call("", &ask, Vec::new());
-        format!(
-            "  local {held_units} = ({held}) / {}\n  \
-               cost = math.min(cost, math.floor(units - {held_units}))\n  \
-               while cost > 0 and not {fits} do cost = math.floor(cost / 2) end\n",
-            self.parts_of_a_unit()
-        )
+        let (held, unit) = (self.held(), self.parts_of_a_unit());
+        self.lua(&match self.list {
+            Some(_) => format!(
+                "  local _, counted_@ = {}\n  \
+                   cost = math.min(cost, units - ({held}), math.floor((units_@ - counted_@) / 2))\n",
+                self.asked("0")
+            ),
+            None => format!(
+                "  local held_@ = ({held}) / {unit}\n  \
+                   cost = math.min(cost, math.floor(units - held_@))\n  \
+                   while cost > 0 and not {} do cost = math.floor(cost / 2) end\n",
+                self.charged("last_$", "now_$, 2 * cost + held_@", "false")
+            ),
+        })
     }
 
     pub(super) fn parts_of_a_unit(&self) -> String {
@@ -138,17 +142,22 @@ impl Named<'_> {
         }
     }
 
-    /// What is kept from asking until charging, and is not a part of the state.
+    /// What is kept from asking until charging. Nothing, where units are held: it asks again then.
+    fn kept(&self) -> &'static [&'static str] {
+        if self.holds { &[] } else { self.member.kept }
+    }
+
+    /// What of that is not a part of the state.
     fn only_kept(&self) -> Vec<String> {
         let is_other = |name: &&&str| !self.member.state.contains(*name);
-        let kept = self.member.kept.iter().filter(is_other);
+        let kept = self.kept().iter().filter(is_other);
         kept.map(|name| self.name(name)).collect()
     }
 
     /// How much is held beside its state.
     pub(super) fn held(&self) -> String {
         match self.holds {
-            true => self.names(&["earlier_held", "later_held"]).join(" + "),
+            true => self.lua("earlier_held_@ + later_held_@"),
             false => "0".to_owned(),
         }
     }
@@ -163,154 +172,116 @@ impl Named<'_> {
         if !self.member.holds_parts {
             return String::new();
         }
-        let (k, function) = (self.limit, self.member.function);
-        let [cost, taken, unit, speed, rate, tick] =
-            ["cost", "taken", "unit", "speed", "rate", "tick"].map(|name| self.name(name));
-        let held = self
-            .names(&["earlier_held", "later_held"])
-            .into_iter()
-            .map(|held| {
-                let numbers = format!("0, 0, {rate}, {tick}, {held}, {speed}");
-                format!("  _, _, {held} = {function}(now_{k}, now_{k}, 1, true, {numbers})\n")
-            });
-        let mut text = format!(
-            "if {speed} ~= {rate} then\n{}end\n",
-            held.collect::<String>()
-        );
-        if self.settles() {
-            text += &format!("{taken} = {taken} * {unit}\n");
-        }
-        text + &format!("{cost}, {unit} = {cost} * {unit}, 1\n")
+        let function = self.member.function;
+        let held = ["earlier_held_@", "later_held_@"].map(|held| {
+            let numbers = format!("0, 0, rate_@, tick_@, {held}, speed_@");
+            format!("  _, _, {held} = {function}(now_$, now_$, 1, true, {numbers})\n")
+        });
+        let taken = lines_if(self.settles(), "taken_@ = taken_@ * unit_@\n");
+        format!(
+            "if speed_@ ~= rate_@ then\n{}end\n{taken}cost_@, unit_@ = cost_@ * unit_@, 1\n",
+            held.concat()
+        )
     }
 
     /// Spends what is held in generations that have ended, in the order of their ends.
     pub(super) fn spend(&self, then: &str) -> String {
-        let k = self.limit;
-        let [e_end, e_held, l_end, l_held] =
-            ["earlier_end", "earlier_held", "later_end", "later_held"].map(|name| self.name(name));
-        let (last, state) = (self.name("as_of"), self.state().join(", "));
-        let rule = match self.list {
-            Some(_) => self.call("", "at, units", Vec::new()),
-            None => self.call("", &format!("{last}, at, units, true"), Vec::new()),
-        };
-        format!(
-            "local {last} = last_{k}\n\
-             while ({e_held} > 0 and {e_end} <= now_{k}) or ({l_held} > 0 and {l_end} <= now_{k}) do\n  \
+        let spent = self.charged("as_of_@", "at, units", "true");
+        let state = self.state().join(", ");
+        self.lua(&format!(
+            "local as_of_@ = last_$\n\
+             while (earlier_held_@ > 0 and earlier_end_@ <= now_$) or (later_held_@ > 0 and later_end_@ <= now_$) do\n  \
                local units, at\n  \
-               units, at, {e_held}, {l_held} =\n    \
-                 held_ended({last}, now_{k}, {e_end}, {e_held}, {l_end}, {l_held})\n  \
-               _, _, {state} =\n    {rule}\n  \
-               {last} = at\n{then}\
+               units, at, earlier_held_@, later_held_@ =\n    \
+                 held_ended(as_of_@, now_$, earlier_end_@, earlier_held_@, later_end_@, later_held_@)\n  \
+               _, _, {state} =\n    {spent}\n  \
+               as_of_@ = at\n{then}\
              end\n"
-        )
+        ))
     }
 
     /// Asks its rule whether the cost fits, and unless it keeps a list charges it.
     pub(super) fn ask(&self) -> String {
-        let (k, cost, fits) = (self.limit, self.name("cost"), self.name("fits"));
-        let (ends, state) = (self.name("ends"), self.state().join(", "));
-        let mut text = String::new();
-        if self.member.withdraws {
-            // Only the last in line can leave it: then the debt is still what its admission left.
-            let [debt, speed, rate, tick, left_tick, left_debt] =
-                ["debt", "speed", "rate", "tick", "left_tick", "left_debt"]
-                    .map(|name| self.name(name));
-            text += &format!(
-                "if op == SETTLE and ({speed} ~= {rate}\n  \
-                   or {debt} + (math.floor(last_{k} / {tick}) - {left_tick}) * {rate} ~= {left_debt}) then\n  \
-                   {cost} = 0\n\
-                 end\n"
-            );
-        }
-        let refused = match self.member.in_shadow {
-            true => format!("if not ({fits} or must) then {cost} = 0 end\n"),
-            false => String::new(),
-        };
-        if self.list.is_some() {
-            let replied = [vec![fits], self.extra()].concat();
-            let (mut new, mut all) = (replied.clone(), replied);
-            if !self.holds {
-                new.extend(self.only_kept());
-                all.extend(self.names(self.member.kept));
-            }
-            let (new, all, asked) = (new.join(", "), all.join(", "), self.asked(&cost));
-            return text + &format!("local {new}\n{all} =\n  {asked}\n{refused}");
-        }
-        let last = format!("last_{k}");
-        if !self.holds {
-            let charged = self.charged(&last, "must");
-            if self.member.in_shadow {
-                return text
-                    + &format!(
-                        "local {fits} = {charged}\n{refused}local {ends}\n_, {ends}, {state} =\n  {charged}\n"
-                    );
-            }
-            let mut names = [vec![fits, ends], self.extra()].concat();
+        // Only the last in line can leave it: then the debt is still what its admission left.
+        let withdrawn = lines_if(
+            self.member.withdraws,
+            "if op == SETTLE and (speed_@ ~= rate_@\n  \
+               or debt_@ + (math.floor(last_$ / tick_@) - left_tick_@) * rate_@ ~= left_debt_@) then\n  \
+               cost_@ = 0\n\
+             end\n",
+        );
+        let refused = lines_if(
+            self.member.in_shadow,
+            "if not (fits_@ or must) then cost_@ = 0 end\n",
+        );
+        let asked = if self.list.is_some() {
+            let replied = [vec![self.name("fits")], self.extra()].concat();
+            let new = [replied.clone(), self.only_kept()].concat().join(", ");
+            let all = [replied, self.names(self.kept())].concat().join(", ");
+            format!(
+                "local {new}\n{all} =\n  {}\n{refused}",
+                self.asked("cost_@")
+            )
+        } else if self.holds {
+            let beside = format!("now_$, cost_@ + {}", self.held());
+            let charge = match self.member.in_shadow {
+                true => self.charge_held(),
+                false => format!("if fits_@ then\n{}end\n", indented(&self.charge_held())),
+            };
+            format!(
+                "{}{}\
+                 local fits_@, ends_@ = true, nil\n\
+                 if op <= LOOK and cost_@ > 0 then\n  \
+                   fits_@ =\n    {}\n\
+                 end\n{refused}{charge}",
+                self.in_parts(),
+                self.spend(""),
+                self.charged("as_of_@", &beside, "false"),
+            )
+        } else if self.member.in_shadow {
+            let fits = self.charged("last_$", "now_$, cost_@", "must");
+            let charge = self.charge_from("last_$", "must");
+            format!("local fits_@ = {fits}\n{refused}local ends_@\n{charge}")
+        } else {
+            let mut names = [self.names(&["fits", "ends"]), self.extra()].concat();
             if self.member.in_flight {
                 names.push(self.name("leases"));
             }
-            let names = names.join(", ");
-            return text + &format!("local {names}\n{names}, {state} =\n  {charged}\n");
-        }
-        let last = self.name("as_of");
-        let beside = format!("{last}, now_{k}, {cost} + {}, false", self.held());
-        text + &format!(
-            "{}{}\
-             local {fits}, {ends} = true, nil\n\
-             if op <= LOOK and {cost} > 0 then\n  \
-               {fits} =\n    {}\n\
-             end\n{refused}{}",
-            self.in_parts(),
-            self.spend(""),
-            self.call("", &beside, Vec::new()),
-            match self.member.in_shadow {
-                true => self.charge_held(),
-                false => {
-                    let charge = indented(&self.charge_held());
-                    format!("if {fits} then\n{charge}end\n")
-                }
-            }
-        )
+            let (names, state) = (names.join(", "), self.state().join(", "));
+            let charged = self.charged("last_$", "now_$, cost_@", "must");
+            format!("local {names}\n{names}, {state} =\n  {charged}\n")
+        };
+        self.lua(&(withdrawn.to_owned() + &asked))
     }
 
     /// Holds, settles or charges its cost.
     fn charge_held(&self) -> String {
-        let [cost, unit, ends, e_end, l_end, e_held, l_held, retention] = [
-            "cost",
-            "unit",
-            "ends",
-            "earlier_end",
-            "later_end",
-            "earlier_held",
-            "later_held",
-            "retention",
-        ]
-        .map(|name| self.name(name));
         let admission = match self.settles() {
-            true => self.names(&["named", "taken"]).join(", "),
-            false => "0, 0".to_owned(),
+            true => "named_@, taken_@",
+            false => "0, 0",
         };
-        let (at_most, generations) = (self.name("at_most"), self.names(GENERATIONS).join(", "));
-        let mut text = format!(
-            "{cost}, {generations} =\n  \
-               held(must, op == SETTLE, now_{}, {cost}, {at_most}, {admission}, {generations})\n",
-            self.limit
+        // A cost of nothing is charged too, so that the debt is counted by these numbers from now
+        // on, as what is held is.
+        let nothing = lines_if(
+            self.member.holds_parts,
+            "if cost_@ == 0 then cost_@, unit_@ = 1, 0 end\n",
         );
-        if self.member.holds_parts {
-            // A cost of nothing is charged too, so that the debt is counted by these numbers from
-            // now on, as what is held is.
-            text += &format!("if {cost} == 0 then {cost}, {unit} = 1, 0 end\n");
-        }
-        let (state, charged) = (
-            self.state().join(", "),
-            self.charged(&self.name("as_of"), "true"),
-        );
-        text + &format!(
-            "_, {ends}, {state} =\n  {charged}\n\
-             if {e_held} > 0 and {e_end} > {ends} then {ends} = {e_end} end\n\
-             if {l_held} > 0 and {l_end} > {ends} then {ends} = {l_end} end\n\
-             if {e_held} + {l_held} > 0 then {ends} = {ends} + {retention} end\n"
-        )
+        let generations = self.names(GENERATIONS).join(", ");
+        let charge = self.charge_from("as_of_@", "true");
+        self.lua(&format!(
+            "cost_@, {generations} =\n  \
+               held(must, op == SETTLE, now_$, cost_@, at_most_@, {admission}, {generations})\n\
+             {nothing}{charge}\
+             if earlier_held_@ > 0 and earlier_end_@ > ends_@ then ends_@ = earlier_end_@ end\n\
+             if later_held_@ > 0 and later_end_@ > ends_@ then ends_@ = later_end_@ end\n\
+             if earlier_held_@ + later_held_@ > 0 then ends_@ = ends_@ + retention_@ end\n"
+        ))
+    }
+
+    /// Charges its cost as of now.
+    fn charge_from(&self, last: &str, must: &str) -> String {
+        let charged = self.charged(last, "now_$, cost_@", must);
+        format!("_, ends_@, {} =\n  {charged}\n", self.state().join(", "))
     }
 
     /// Charges a rule that keeps a list; asks it again where units are held, for the reply.
@@ -318,14 +289,13 @@ impl Named<'_> {
         if self.list.is_none() {
             return String::new();
         }
-        let (ends, state) = (self.name("ends"), self.state().join(", "));
         let charge = match self.holds {
             true => {
                 let (extra, asked) = (self.extra().join(", "), self.asked("0"));
                 format!("{}_, {extra} =\n  {asked}\n", self.charge_held())
             }
-            false => format!("_, {ends}, {state} =\n  {}\n", self.charged("", "")),
+            false => self.charge_from("", ""),
         };
-        format!("local {ends}\n{charge}")
+        self.lua(&format!("local ends_@\n{charge}"))
     }
 }

@@ -33,13 +33,10 @@ impl Lines<'_> {
         let (mut begin, mut leave) = (String::new(), String::new());
         let (mut before, mut restored) = (Vec::new(), String::new());
         for limit in &self.0 {
-            let [until, value, stored, now, last] =
-                ["until", "value", "stored", "now", "last"].map(|name| limit.name(name));
-            begin += &format!("local {until}, {value}\n");
+            let (k, ends, value) = (limit.number, limit.ends(), limit.value("now"));
+            begin += &format!("local until_{k}, value_{k}\n");
             leave += &format!(
-                "{until}, {value} = {}, {}\n{stored}, {last} = {value}, {now}\n",
-                limit.ends(),
-                limit.value("now")
+                "until_{k}, value_{k} = {ends}, {value}\nstored_{k}, last_{k} = value_{k}, now_{k}\n"
             );
             let numbers = limit.decided_by();
             let saved = (1..=numbers.len()).map(|at| format!("before[{}]", before.len() + at));
