@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ use super::{
     arguments::{KeyQuery, Units, push_costs},
     changes::Asked,
     failure,
-    leases::{Leasable, Leasing},
+    leases::{Leases, Leasing},
     lock,
     reply::{is_charged, overridden, refused_after},
     run::Wait,
@@ -43,7 +43,7 @@ pub(super) struct Subject {
     pub(super) script: Arc<Loadable>,
     pub(super) queries: Arc<Vec<KeyQuery>>,
     /// Where this process may hold units of it.
-    pub(super) leases: Option<Leasable>,
+    leases: Option<Weak<Leases>>,
 }
 
 impl Subject {
@@ -52,13 +52,17 @@ impl Subject {
     pub(super) fn of(
         script: &Arc<Loadable>,
         queries: &Arc<Vec<KeyQuery>>,
-        leases: Option<Leasable>,
+        leases: Option<&Arc<Leases>>,
     ) -> Option<Self> {
         script.can_be_joined.then(|| Self {
             script: Arc::clone(script),
             queries: Arc::clone(queries),
-            leases,
+            leases: leases.map(Arc::downgrade),
         })
+    }
+
+    pub(super) fn leases(&self) -> Option<Arc<Leases>> {
+        self.leases.as_ref()?.upgrade()
     }
 
     /// The key of each state.
@@ -98,7 +102,8 @@ impl Subject {
 
 impl PartialEq for Subject {
     fn eq(&self, other: &Self) -> bool {
-        self.leases == other.leases && self.parts().eq(other.parts())
+        let [own, others] = [self, other].map(|it| it.leases.as_ref().map(Weak::as_ptr));
+        own == others && self.parts().eq(other.parts())
     }
 }
 

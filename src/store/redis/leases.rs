@@ -10,17 +10,18 @@ mod used;
 
 use std::{
     collections::HashMap,
-    mem,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
 use bytes::Bytes;
+use tokio::task::AbortHandle;
 
 use crate::{error::StoreError, store::Ask};
 
 use super::{
     Shared,
+    arguments::KeyQuery,
     changes::Asked,
     joined::{Subject, of_each},
     lock,
@@ -29,10 +30,7 @@ use super::{
     script::Op,
 };
 
-use self::{
-    idle::Timed,
-    used::{Use, Used},
-};
+use self::used::Use;
 
 /// The most buckets whose use is known; at most half of them have a lease.
 const MAX_BUCKETS: usize = 10_000;
@@ -62,8 +60,8 @@ struct Known {
     buckets: HashMap<Subject, Bucket>,
     /// How many of them have a lease, or a call on its way that brings one.
     leased: usize,
-    /// Whether a task settles what lies idle.
-    is_timed: bool,
+    /// The task that settles what lies idle, while anything is leased. It ends with its runtime.
+    settling: Option<AbortHandle>,
 }
 
 /// A bucket that this process uses.
@@ -84,39 +82,9 @@ struct Lease {
     reply: Bytes,
 }
 
-/// What was spent of a lease, for the server.
-#[derive(Debug, Clone)]
-pub(super) struct Spent {
-    /// Of each member.
-    generations: Vec<u64>,
-    held: u32,
-    spent: u32,
-}
-
-/// The leases that a limit may have.
-#[derive(Clone)]
-pub(super) struct Leasable {
-    of: Weak<Leases>,
-    /// How many units all processes together may hold.
-    most: u64,
-}
-
-impl Leasable {
-    /// None, if so few units fit at once that none are held.
-    pub(super) fn of(leases: &Arc<Leases>, limit: u64) -> Option<Self> {
-        let most = limit / MAX_HELD_DIVISOR;
-        (most > 0).then(|| Self {
-            of: Arc::downgrade(leases),
-            most,
-        })
-    }
-}
-
-/// How many units may be held follows from the numbers of the limit.
-impl PartialEq for Leasable {
-    fn eq(&self, other: &Self) -> bool {
-        self.of.ptr_eq(&other.of)
-    }
+/// How many units all processes together may hold.
+fn most_held(limit: &KeyQuery) -> u64 {
+    limit.limit / MAX_HELD_DIVISOR
 }
 
 impl Bucket {
@@ -133,12 +101,6 @@ impl Bucket {
     }
 }
 
-impl Spent {
-    fn unspent(&self) -> u32 {
-        self.held - self.spent
-    }
-}
-
 impl Lease {
     fn can_be_spent(&self, now: Asked, time: u64, is_wall_time: bool) -> bool {
         let Some(age) = now.at.checked_sub(self.asked.at) else {
@@ -148,14 +110,6 @@ impl Lease {
         let ahead = || self.asked_at.elapsed().unwrap_or_default();
         let is_paused = || ahead() > Duration::from_micros(age.saturating_add(time));
         age < time && now.changes == self.asked.changes && !(is_wall_time && is_paused())
-    }
-
-    fn settlement(&self) -> Spent {
-        Spent {
-            generations: self.by_member.iter().map(|it| it.generation).collect(),
-            held: self.held,
-            spent: self.held - self.left,
-        }
     }
 
     /// The last answer, less what was spent here: what is held for others, and what was spent.
@@ -176,8 +130,10 @@ impl Leases {
         }
     }
 
-    pub(super) fn time(&self) -> Duration {
-        Duration::from_micros(self.time)
+    /// Whether units of this limit may be held. What is held of a window counts for a lease time
+    /// longer, which is at most a quarter of its period.
+    pub(super) fn can_hold(&self, limit: &KeyQuery) -> bool {
+        most_held(limit) > 0 && self.time <= limit.window / 4
     }
 
     /// The bytes of one step: see `frame.lua`.
@@ -190,9 +146,11 @@ impl Leases {
         }
     }
 
-    fn settle(&self, steps: &mut Vec<u8>, it: &Spent) {
-        let units = [it.spent, it.held].map(u64::from);
-        self.step(steps, Op::Settle, units, &it.generations);
+    /// Says what was spent of a lease.
+    fn settle(&self, steps: &mut Vec<u8>, lease: &Lease) {
+        let units = [lease.held - lease.left, lease.held].map(u64::from);
+        let generations: Vec<_> = lease.by_member.iter().map(|it| it.generation).collect();
+        self.step(steps, Op::Settle, units, &generations);
     }
 }
 
@@ -215,7 +173,7 @@ impl Shared {
     /// what was spent here, and for how many microseconds that was answered. None, if Redis must be
     /// asked.
     pub(super) fn spend(&self, subject: &Subject, ask: Ask) -> Option<(Bytes, u64)> {
-        let leases = subject.leases.as_ref()?.of.upgrade()?;
+        let leases = subject.leases()?;
         let mut known = lock(&leases.known);
         let bucket = known.buckets.get_mut(subject)?;
         let lease = bucket.lease.as_mut()?;
@@ -224,48 +182,44 @@ impl Shared {
             return None;
         }
         lease.left -= ask.charge();
-        let spent = (
-            lease.reply(subject),
-            now.at.saturating_sub(lease.answered_at),
-        );
+        let later = now.at.saturating_sub(lease.answered_at);
+        let reply = lease.reply(subject);
         if ask.charge() > 0 {
             lock(&self.servers.settings.usage).leased += 1;
-            let (decisions, units) = (1, ask.charge().into());
-            let used = Used { decisions, units };
-            bucket.used.count(now.at, leases.time, used);
+            bucket
+                .used
+                .count(now.at, leases.time, [1, ask.charge().into()]);
         }
-        Some(spent)
+        Some((reply, later))
     }
 
     /// A call about a subject that can be leased is sent now, with these costs: what it says of
     /// leases.
     pub(super) fn leasing(self: &Arc<Self>, subject: &Subject, costs: &[u32]) -> Option<Leasing> {
-        let Leasable { of, most } = subject.leases.as_ref()?;
-        let (leases, most, now) = (of.upgrade()?, *most, self.asked(subject));
+        let (leases, now) = (subject.leases()?, self.asked(subject));
         let mut known = lock(&leases.known);
         known.make_room(now.at, leases.time);
         let has_room = known.leased < MAX_BUCKETS / 2;
         let new = || Bucket::new(now.at);
         let bucket = known.buckets.entry(subject.clone()).or_insert_with(new);
-        let settlement = bucket.lease.take().map(|lease| lease.settlement());
-        let used = bucket.used.lately(now.at, leases.time);
-        let decisions = used.decisions + costs.len() as u64;
-        let units = used.units + costs.iter().copied().map(u64::from).sum::<u64>();
+        let settled = bucket.lease.take();
+        let [decisions, units] = bucket.used.lately(now.at, leases.time);
+        let decisions = decisions + costs.len() as u64;
+        let units = units + costs.iter().copied().map(u64::from).sum::<u64>();
         let wanted = match decisions > DECISIONS_BEFORE && has_room && !bucket.is_asked_for {
             true => u32::try_from(units).unwrap_or(u32::MAX),
             false => 0,
         };
         bucket.is_asked_for |= wanted > 0;
-        known.leased -= usize::from(settlement.is_some());
+        known.leased -= usize::from(settled.is_some());
         known.leased += usize::from(wanted > 0);
         drop(known);
         Some(Leasing {
             shared: Arc::clone(self),
             subject: subject.clone(),
             leases,
-            settlement,
+            settled,
             wanted,
-            most,
             asked: now,
             asked_at: SystemTime::now(),
             has_brought: false,
@@ -274,19 +228,16 @@ impl Shared {
 
     /// Counts what this process has used, if it can be leased.
     pub(super) fn count_use(&self, subject: &Subject, costs: &[u32], replies: &[Bytes]) {
-        let leases = subject.leases.as_ref();
-        let Some(leases) = leases.and_then(|leases| leases.of.upgrade()) else {
+        let Some(leases) = subject.leases() else {
             return;
         };
-        let decided = costs.iter().zip(replies);
-        let admitted = decided.filter(|(_, reply)| is_charged(reply));
-        let costs = admitted.map(|(&cost, _)| u64::from(cost));
-        let (decisions, units) = costs.fold((0, 0), |(count, sum), cost| (count + 1, sum + cost));
         let now = self.time();
         if let Some(bucket) = lock(&leases.known).buckets.get_mut(subject) {
-            bucket
-                .used
-                .count(now, leases.time, Used { decisions, units });
+            for (&cost, reply) in costs.iter().zip(replies) {
+                if is_charged(reply) {
+                    bucket.used.count(now, leases.time, [1, cost.into()]);
+                }
+            }
         }
     }
 
@@ -306,9 +257,9 @@ pub(super) struct Leasing {
     shared: Arc<Shared>,
     subject: Subject,
     leases: Arc<Leases>,
-    settlement: Option<Spent>,
+    /// The lease of before.
+    settled: Option<Lease>,
     wanted: u32,
-    most: u64,
     asked: Asked,
     asked_at: SystemTime,
     has_brought: bool,
@@ -317,7 +268,7 @@ pub(super) struct Leasing {
 impl Leasing {
     /// Whether it settles a lease or asks for one.
     pub(super) fn says_something(&self) -> bool {
-        self.settlement.is_some() || self.wanted > 0
+        self.settled.is_some() || self.wanted > 0
     }
 
     /// Settles the lease of before, decides about these costs, and keeps the new lease.
@@ -331,7 +282,7 @@ impl Leasing {
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
         let replies = replies.await;
-        let unspent = self.settlement.as_ref().map_or(0, Spent::unspent);
+        let unspent = self.settled.as_ref().map_or(0, |lease| lease.left);
         (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);
@@ -346,14 +297,14 @@ impl Leasing {
     fn steps(&self, costs: &[u32]) -> Bytes {
         let (leases, mut steps) = (&self.leases, Vec::new());
         let none = vec![0; self.members()];
-        if let Some(settlement) = &self.settlement {
-            leases.settle(&mut steps, settlement);
+        if let Some(lease) = &self.settled {
+            leases.settle(&mut steps, lease);
         }
         for &cost in costs {
             leases.step(&mut steps, Op::Decide, [cost.into(), 0], &none);
         }
         if self.wanted > 0 {
-            let units = [self.wanted.into(), self.most];
+            let units = [self.wanted.into(), most_held(&self.subject.queries[0])];
             leases.step(&mut steps, Op::Lease, units, &none);
         }
         steps.into()
@@ -362,7 +313,7 @@ impl Leasing {
     /// Keeps the lease that the call has brought; the replies to its decisions are left.
     fn keep(&mut self, replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
         let mut replies = of_each(replies, decisions);
-        if self.settlement.is_some() && replies.len() > decisions {
+        if self.settled.is_some() && replies.len() > decisions {
             replies.remove(0);
         }
         let brought = replies.split_off(decisions.min(replies.len()));
@@ -396,11 +347,9 @@ impl Leasing {
         lock(&self.shared.servers.settings.usage).units_leased += u64::from(lease.held);
         bucket.lease = Some(lease);
         self.has_brought = true;
-        let is_timed = mem::replace(&mut known.is_timed, true);
-        drop(known);
-        if !is_timed {
-            let timed = Timed::new(&self.leases);
-            tokio::spawn(idle::settle(timed, Arc::clone(&self.shared)));
+        if (known.settling.as_ref()).is_none_or(AbortHandle::is_finished) {
+            let settling = idle::settle(Arc::clone(&self.leases), Arc::clone(&self.shared));
+            known.settling = Some(tokio::spawn(settling).abort_handle());
         }
     }
 }

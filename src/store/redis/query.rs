@@ -19,7 +19,7 @@ use super::{
     arguments::{KeyQuery, Units, has_a_place},
     failure,
     joined::Subject,
-    leases::{Leasable, Leases},
+    leases::Leases,
     limits::RedisLimit,
     lock,
     reply::{Replies, overridden},
@@ -100,17 +100,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             return None;
         }
         let script = self.script_of_all()?;
-        let leases = self.leases.as_ref().filter(|_| script.can_be_leased);
-        let leasable = leases.and_then(|leases| self.leasable(leases));
-        Subject::of(&script, &self.all, leasable)
-    }
-
-    /// What is held of a window counts for a lease time longer, which is at most a quarter of its
-    /// period.
-    fn leasable(&self, leases: &Arc<Leases>) -> Option<Leasable> {
-        let [only] = &**self.all else { return None };
-        let longest = Duration::from_micros(only.window / 4);
-        (leases.time() <= longest).then(|| Leasable::of(leases, only.limit))?
+        let can_be_leased =
+            |leases: &&Arc<Leases>| script.can_be_leased && leases.can_hold(&self.all[0]);
+        let leases = self.leases.as_ref().filter(can_be_leased);
+        Subject::of(&script, &self.all, leases)
     }
 
     /// An admission by units that are held here, or a look at them.

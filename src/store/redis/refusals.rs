@@ -55,7 +55,7 @@ impl Shared {
     pub(super) fn asks(&self, subject: &Subject) -> Option<Asked> {
         self.refusals.as_ref()?;
         // What is held beside a list, and what a limit in shadow would say, is not told later.
-        let is_held = |member: &Member| member.settled || subject.leases.is_some();
+        let is_held = |member: &Member| member.settled || subject.leases().is_some();
         let is_unsaid = |member: &Member| member.in_shadow || member.has_list() && is_held(member);
         (!subject.has(is_unsaid)).then(|| self.asked(subject))
     }

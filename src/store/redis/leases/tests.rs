@@ -6,9 +6,13 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    future::pending,
+    mem,
+    sync::LazyLock,
 };
 
 use proptest::prelude::*;
+use tokio::runtime::{Builder, Runtime};
 use tollgate_algorithms::Bound;
 
 use crate::{
@@ -256,9 +260,9 @@ where
             3 | 4 => {
                 let leases = store.leases.as_ref().expect("leases");
                 let idle = leases.idle(&store.shared, false);
-                for (subject, settlement) in idle.into_iter().flatten() {
+                for (subject, lease) in idle.into_iter().flatten() {
                     let mut steps = Vec::new();
-                    leases.settle(&mut steps, &settlement);
+                    leases.settle(&mut steps, &lease);
                     let other = Query::new(store, &self.plans[1].0, self.key);
                     let plan =
                         usize::from(other.subject(Ask::Charge(1)).as_ref() == Some(&subject));
@@ -349,11 +353,11 @@ where
             replies
         };
         if self.mistake == "settled twice"
-            && let Some(settlement) = sent.leasing.as_ref().and_then(|it| it.settlement.clone())
+            && let Some(leasing) = &sent.leasing
+            && let Some(lease) = &leasing.settled
         {
             let mut steps = Vec::new();
-            let leases = &sent.leasing.as_ref().expect("leases").leases;
-            leases.settle(&mut steps, &settlement);
+            leasing.leases.settle(&mut steps, lease);
             let once = Sent {
                 steps: Some(steps.into()),
                 costs: Vec::new(),
@@ -366,7 +370,7 @@ where
             run(&once);
         }
         let mut replies = run(sent);
-        let decisions = match sent.leasing.as_ref().and_then(|it| it.settlement.as_ref()) {
+        let decisions = match sent.leasing.as_ref().and_then(|it| it.settled.as_ref()) {
             Some(_) => &replies[1..],
             None => &replies[..],
         };
@@ -405,7 +409,7 @@ where
         }
         if sent.steps.is_some() {
             // No task settles what lies idle: a step does.
-            lock(&leasing.leases.known).is_timed = true;
+            lock(&leasing.leases.known).settling = Some(endless());
             replies = leasing.keep(replies, sent.costs.len());
         }
         (leasing.shared).count_use(&sent.subject, &sent.costs, &replies);
@@ -432,6 +436,16 @@ fn held_for(time: u64, mistake: &str) -> u64 {
         "held as short as leased" => time,
         _ => HELD_FOR_TIMES * time,
     }
+}
+
+/// A task that never ends.
+fn endless() -> AbortHandle {
+    static ENDLESS: LazyLock<(Runtime, AbortHandle)> = LazyLock::new(|| {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let task = runtime.spawn(pending::<()>()).abort_handle();
+        (runtime, task)
+    });
+    ENDLESS.1.clone()
 }
 
 /// A process that has just begun.

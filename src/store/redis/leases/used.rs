@@ -8,47 +8,35 @@ pub(super) struct Use {
     running: Used,
 }
 
-#[derive(Clone, Copy, Default)]
-pub(super) struct Used {
-    pub(super) decisions: u64,
-    pub(super) units: u64,
-}
+/// How many decisions, and how many units.
+type Used = [u64; 2];
 
 impl Use {
     pub(super) fn new(now: u64) -> Self {
+        let (earlier, running) = ([0; 2], [0; 2]);
         Self {
             begin: now,
-            earlier: Used::default(),
-            running: Used::default(),
+            earlier,
+            running,
         }
     }
 
     pub(super) fn count(&mut self, now: u64, lease_time: u64, used: Used) {
         let passed = now.saturating_sub(self.begin) / lease_time;
         if passed > 0 {
-            let is_next = passed == 1;
-            self.earlier = if is_next {
-                self.running
-            } else {
-                Used::default()
-            };
-            self.running = Used::default();
+            self.earlier = if passed == 1 { self.running } else { [0; 2] };
+            self.running = [0; 2];
             self.begin += passed * lease_time;
         }
-        self.running.decisions += used.decisions;
-        self.running.units += used.units;
+        self.running = [0, 1].map(|at| self.running[at] + used[at]);
     }
 
     /// What was used within the last lease time: of the one before the part that it overlaps.
     pub(super) fn lately(&mut self, now: u64, lease_time: u64) -> Used {
-        self.count(now, lease_time, Used::default());
+        self.count(now, lease_time, [0; 2]);
         let rest = lease_time - now.saturating_sub(self.begin).min(lease_time);
-        let part =
-            |earlier: u64| (u128::from(earlier) * u128::from(rest) / u128::from(lease_time)) as u64;
-        Used {
-            decisions: part(self.earlier.decisions) + self.running.decisions,
-            units: part(self.earlier.units) + self.running.units,
-        }
+        let part = |earlier| u128::from(earlier) * u128::from(rest) / u128::from(lease_time);
+        [0, 1].map(|at| part(self.earlier[at]) as u64 + self.running[at])
     }
 }
 
@@ -59,19 +47,14 @@ mod tests {
     #[test]
     fn use_of_long_ago_does_not_count() {
         let mut known = Use::new(0);
-        let used = |units| Used {
-            decisions: 1,
-            units,
-        };
-        known.count(50, 100, used(8));
-        assert_eq!(known.lately(99, 100).units, 8);
-        assert_eq!(known.lately(150, 100).units, 4);
-        known.count(150, 100, used(1));
-        assert_eq!(known.lately(199, 100).units, 1);
-        let long_after = known.lately(1_000, 100);
-        assert_eq!((long_after.decisions, long_after.units), (0, 0));
+        known.count(50, 100, [2, 8]);
+        assert_eq!(known.lately(99, 100), [2, 8]);
+        assert_eq!(known.lately(150, 100), [1, 4]);
+        known.count(150, 100, [1, 1]);
+        assert_eq!(known.lately(199, 100), [1, 1]);
+        assert_eq!(known.lately(1_000, 100), [0, 0]);
         // A clock that steps back.
-        known.count(500, 100, used(3));
-        assert_eq!(known.lately(400, 100).units, 3);
+        known.count(500, 100, [1, 3]);
+        assert_eq!(known.lately(400, 100), [1, 3]);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, iter::once};
 
-use tokio::runtime::{Builder, Runtime};
-
 use super::{
     super::super::{arguments::Units, tests::TestServer},
     *,
