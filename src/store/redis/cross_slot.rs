@@ -48,15 +48,13 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
         };
         let decided = self.shared.until(deadline, deciding).await;
-        decided.map_err(|error| self.misconfiguration(&error).unwrap_or(error))
-    }
-
-    /// The misconfiguration behind an error without an answer, of any of the scripts.
-    fn misconfiguration(&self, error: &StoreError) -> Option<StoreError> {
-        self.all.iter().find_map(|query| {
-            let script = &query.scripts.loadable;
-            let slot = self.shared.servers.slot_of(&query.keys[0]);
-            self.shared.misconfiguration(script, slot, error)
+        decided.map_err(|error| {
+            // That of any of the scripts.
+            let known = self.all.iter().find_map(|query| {
+                let slot = self.shared.servers.slot_of(&query.keys[0]);
+                (self.shared).misconfiguration(&query.scripts.loadable, slot, &error)
+            });
+            known.unwrap_or(error)
         })
     }
 
@@ -84,51 +82,42 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         cost: u32,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
-        let admits = |at: usize, answer: &Result<Bytes, _>| {
-            let script = [&self.all[at].scripts.script];
-            let read = |answer| Replies::read(&script, slice::from_ref(answer), cost);
-            (answer.as_ref().ok().and_then(read)).is_some_and(|replies| replies.admitted)
+        let admits = |at: usize, reply: &Bytes| {
+            let (script, reply) = ([&self.all[at].scripts.script], slice::from_ref(reply));
+            Replies::read(&script, reply, cost).is_some_and(|replies| replies.admitted)
         };
-        let mut charged: Vec<_> = self.all.iter().map(|_| None).collect();
-        let mut failed = None;
+        let (mut answers, mut charged) = (peeked, Vec::new());
+        let (mut all_admit, mut failed) = (true, None);
         for round in 0..ROUNDS {
             let in_round = |at: &usize| round_of(&self.all[*at]) == round;
             let in_round: Vec<_> = (0..self.all.len()).filter(in_round).collect();
-            if in_round.is_empty() {
+            if !all_admit || in_round.is_empty() {
                 continue;
             }
             // Nobody waits any more: what is charged now would be charged for nothing.
             if Instant::now() >= deadline {
-                failed = Some(failure::timed_out(self.shared.deadline()));
+                (all_admit, failed) = (false, Some(failure::timed_out(self.shared.deadline())));
                 break;
             }
-            let answers = self.ask(in_round, (Op::Decide, Units::Cost(cost))).await;
-            let all_admit = answers.iter().all(|(at, answer)| admits(*at, answer));
-            for (at, answer) in answers {
-                charged[at] = Some(answer);
-            }
-            if !all_admit {
-                break;
-            }
-        }
-        let all_admit = (charged.iter().enumerate())
-            .all(|(at, answer)| answer.as_ref().is_some_and(|answer| admits(at, answer)));
-        let mut answers = peeked;
-        for (at, answer) in charged.into_iter().enumerate() {
-            match answer {
-                Some(Ok(charge)) if !all_admit && reply::is_charged(&charge) => {
-                    self.take_back(at, charge, (&answers, cost)).await;
+            for (at, answer) in self.ask(in_round, (Op::Decide, Units::Cost(cost))).await {
+                match answer {
+                    Ok(reply) => {
+                        all_admit &= admits(at, &reply);
+                        charged.push((at, reply));
+                    }
+                    // Whether it was charged is not known: to take it back could admit too much.
+                    Err(error) => (all_admit, failed) = (false, failed.or(Some(error))),
                 }
-                Some(Ok(reply)) => answers[at] = reply,
-                // Whether it was charged is not known: to take it back could admit too much.
-                Some(Err(error)) => failed = failed.or(Some(error)),
-                None => {}
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(answers),
+        for (at, reply) in charged {
+            if !all_admit && reply::is_charged(&reply) {
+                self.take_back(at, reply, (&answers, cost)).await;
+            } else {
+                answers[at] = reply;
+            }
         }
+        failed.map_or(Ok(answers), Err)
     }
 
     /// Takes a charge back, if nothing was charged to that key since. Otherwise, or if that fails,
@@ -157,16 +146,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 reply::value_of(&query.scripts.script, &charge),
             ]
         };
-        let _ = self.shared.send_late(query, arguments).await;
+        let late = self.shared.late();
+        let _ = self.shared.send_late(query, arguments, late).await;
         if query.scripts.has(|member| member.in_flight) {
-            let ended = KeyQuery {
-                place: self.shared.next_place(),
-                ..query.clone()
-            };
-            let ends = self
-                .shared
-                .arguments([&ended], (Op::Change, Units::InFlight(-1)));
-            let _ = self.shared.send_late(&ended, vec![ends]).await;
+            let place = self.shared.next_place();
+            let ended = self.shared.send_place(query.clone(), (place, -1), late);
+            let _ = ended.await;
         }
     }
 

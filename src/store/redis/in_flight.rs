@@ -182,7 +182,7 @@ impl Shared {
         if !has_a_place(&query.scripts.script, admission) {
             return None;
         }
-        let ended = {
+        let (query, place) = {
             let mut buckets = self.in_flight();
             let number = self.in_flight.next();
             let bucket = buckets.get_mut(&query.keys[0])?;
@@ -194,53 +194,48 @@ impl Shared {
                 return None;
             }
             let place = self.in_flight.place(number, bucket.sure as f64);
-            let ended = KeyQuery {
-                place,
-                ..bucket.query.clone()
-            };
+            let ended = (bucket.query.clone(), place);
             if bucket.running == 0 {
                 forget(&mut buckets, &query.keys[0]);
             }
             ended
         };
-        let arguments = self.arguments([&ended], (Op::Change, Units::InFlight(-1)));
-        Some(self.send_late(&ended, vec![arguments]))
+        Some(self.send_place(query, (place, -1), self.late()))
+    }
+
+    /// Says that a request has ended (-1), or nothing new (0).
+    pub(super) fn send_place(
+        self: &Arc<Self>,
+        mut query: KeyQuery,
+        (place, change): (InFlightCount, i8),
+        wait: Wait,
+    ) -> Later<Written> {
+        query.place = place;
+        let arguments = self.arguments([&query], (Op::Change, Units::InFlight(change)));
+        self.send_late(&query, vec![arguments], wait)
     }
 
     /// Renews the lease of a bucket until nothing is in flight there.
     async fn renew(self: Arc<Self>, key: Bytes, wake: Arc<Notify>, mut due: Instant) {
         loop {
             let _ = timeout_at(due, wake.notified()).await;
-            let (renewal, is_last) = {
+            let (query, place, is_last) = {
                 let mut buckets = self.in_flight();
                 let Some(bucket) = buckets.get_mut(&key) else {
                     return;
                 };
                 bucket.renewed = self.in_flight.next();
                 let place = self.in_flight.place(bucket.renewed, bucket.running as f64);
-                let renewal = KeyQuery {
-                    place,
-                    ..bucket.query.clone()
-                };
-                let is_last = bucket.running == 0;
+                let (query, is_last) = (bucket.query.clone(), bucket.running == 0);
                 if is_last {
                     buckets.remove(&key);
                 }
-                (renewal, is_last)
+                (query, place, is_last)
             };
-            let every = renewed_every(&renewal);
+            let every = renewed_every(&query);
             due = Instant::now() + every;
-            let arguments = self.arguments([&renewal], (Op::Change, Units::InFlight(0)));
-            let KeyQuery { scripts, keys, .. } = renewal;
-            let timeout = self.deadline().max(every.min(LATE_TIMEOUT));
-            let renewing = self.run(
-                Some(&scripts.loadable),
-                keys,
-                vec![arguments],
-                Wait::Late(timeout),
-            );
-            let renewed = renewing.await;
-            self.health.record(&renewed, [&key]);
+            let wait = Wait::Late(self.deadline().max(every.min(LATE_TIMEOUT)));
+            let _ = self.send_place(query, (place, 0), wait).await;
             if is_last {
                 return;
             }

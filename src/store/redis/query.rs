@@ -23,7 +23,7 @@ use super::{
     limits::RedisLimit,
     lock,
     reply::{Replies, overridden},
-    run::{LATE_TIMEOUT, Wait},
+    run::Wait,
     script::Op,
     scripts::Loadable,
 };
@@ -316,7 +316,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                     is_withdrawn,
                 };
                 let arguments = self.shared.arguments([query], (Op::Settle, units));
-                sent.push(self.shared.send_late(query, vec![arguments]));
+                sent.push((self.shared).send_late(query, vec![arguments], self.shared.late()));
             }
         }
         sent
@@ -350,6 +350,7 @@ impl Shared {
         self: &Arc<Self>,
         query: &KeyQuery,
         arguments: Vec<Bytes>,
+        wait: Wait,
     ) -> Later<Written> {
         let (scripts, keys) = (Arc::clone(&query.scripts), query.keys.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -362,8 +363,7 @@ impl Shared {
         let changing = is_remembered.then(|| self.changing(&keys[0]));
         let sending = runtime.spawn(async move {
             let (key, _changing) = (keys[0].clone(), changing);
-            let (script, late) = (&scripts.loadable, shared.deadline().max(LATE_TIMEOUT));
-            let written = shared.run(Some(script), keys, arguments, Wait::Late(late));
+            let written = shared.run(Some(&scripts.loadable), keys, arguments, wait);
             let written = written.await;
             shared.health.record(&written, [&key]);
             written.map(drop)

@@ -53,6 +53,11 @@ impl Shared {
         Wait::Until(Instant::now() + self.deadline())
     }
 
+    /// Nobody waits for it, and late is better than never.
+    pub(super) fn late(&self) -> Wait {
+        Wait::Late(self.deadline().max(LATE_TIMEOUT))
+    }
+
     /// Waits for the work until this deadline. Work that is done at once sets no timer.
     pub(super) async fn until<T>(
         &self,

@@ -2,14 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::store::redis::{
-    Shared,
-    arguments::Units,
-    joined::Subject,
-    lock,
-    run::{LATE_TIMEOUT, Wait},
-    script::Op,
-};
+use crate::store::redis::{Shared, arguments::Units, joined::Subject, lock, script::Op};
 
 use super::{Lease, Leases};
 
@@ -82,9 +75,8 @@ async fn settle_one(shared: Arc<Shared>, subject: Subject, (steps, unspent): (Ve
     let _changing = shared.changing(&keys[0]);
     let nothing = (Op::Decide, Units::Cost(0));
     let words = [shared.arguments(&*subject.queries, nothing), steps.into()];
-    let wait = Wait::Late(shared.deadline().max(LATE_TIMEOUT));
-    let script = Some(subject.script.leased());
-    let settled = shared.replies(script, (&keys, &words), wait).await;
+    let (script, sent) = (subject.script.leased(), (&keys[..], &words[..]));
+    let settled = shared.replies(Some(script), sent, shared.late()).await;
     shared.count_units(settled.is_ok(), unspent, 0);
     shared.health.record(&settled, subject.states());
 }
