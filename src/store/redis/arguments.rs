@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 
 use crate::{
-    algorithm::{Member, Override, PolicyId, Script, Scripted},
+    algorithm::{Ending, Member, Override, PolicyId, Script, Scripted},
     key::{KeyParts, PortableKey},
 };
 
@@ -149,15 +149,9 @@ pub(super) enum Units<'a> {
     Refund(u32),
     /// A cost that is taken back from those members that its admission has charged.
     TakenBack(u32, &'a [f64]),
-    /// What was spent of what was held; other members are charged nothing.
-    Settled {
-        /// The numbers of the admission: see [`Scripted::admission`].
-        admission: &'a [f64],
-        held: u32,
-        spent: u32,
-        /// Whether the request was dropped before its turn, which queues give back.
-        is_withdrawn: bool,
-    },
+    /// What was spent of what was held, or what a queue gives back; other members are charged
+    /// nothing. With the numbers of the admission: see [`Scripted::admission`].
+    Ended(Ending, &'a [f64]),
     /// A request in flight that ends, or nothing: a renewal.
     InFlight(i8),
 }
@@ -209,7 +203,7 @@ impl<'a> Units<'a> {
     /// The numbers of the admission that it is about.
     fn admission(self) -> &'a [f64] {
         match self {
-            Self::TakenBack(_, admission) | Self::Settled { admission, .. } => admission,
+            Self::TakenBack(_, admission) | Self::Ended(_, admission) => admission,
             _ => &[],
         }
     }
@@ -221,17 +215,10 @@ impl<'a> Units<'a> {
             Self::Cost(cost) => units(cost),
             Self::Debit(debit) if !member.in_flight => units(debit),
             Self::Refund(refund) if !member.keeps_refunds => -units(refund),
-            Self::TakenBack(cost, _)
-                if was_charged && (!member.keeps_refunds || member.withdraws) =>
-            {
-                -units(cost)
-            }
-            Self::Settled { spent, .. } if was_charged && member.settled => units(spent),
-            Self::Settled {
-                held,
-                is_withdrawn: true,
-                ..
-            } if was_charged && member.withdraws => -units(held),
+            Self::TakenBack(..) | Self::Ended(..) if !was_charged => 0.0,
+            Self::TakenBack(cost, _) if !member.keeps_refunds || member.withdraws => -units(cost),
+            Self::Ended(Ending::Settled { spent, .. }, _) if member.settled => units(spent),
+            Self::Ended(Ending::Withdrawn { cost }, _) if member.withdraws => -units(cost),
             Self::InFlight(change) if member.in_flight => f64::from(change),
             _ => 0.0,
         }
@@ -239,11 +226,14 @@ impl<'a> Units<'a> {
 
     /// What the admission left that a member settles or gives back.
     fn left(self, member: &Member, was_charged: bool, admission: &[f64]) -> [f64; 2] {
-        match (self, admission) {
-            (Self::Settled { held, .. }, &[generation]) if was_charged => {
-                [generation, units_of(member, held).into()]
-            }
-            (Self::Settled { .. }, &[tick, debt]) => [tick, debt],
+        let held = match self {
+            Self::Ended(Ending::Settled { held, .. }, _) => held,
+            Self::Ended(Ending::Withdrawn { cost }, _) => cost,
+            _ => return [0.0; 2],
+        };
+        match *admission {
+            [generation] if was_charged => [generation, units_of(member, held).into()],
+            [tick, debt] => [tick, debt],
             _ => [0.0; 2],
         }
     }

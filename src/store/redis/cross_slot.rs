@@ -4,7 +4,7 @@ use std::{slice, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 
-use crate::{error::StoreError, key::Key};
+use crate::{algorithm::Ending, error::StoreError, key::Key};
 
 use super::{
     arguments::{KeyQuery, Units},
@@ -132,12 +132,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let admission = admission.unwrap_or_default();
         let arguments = if query.holds {
             // Nothing was spent of what is held. Members that are not settled stay charged.
-            let units = Units::Settled {
-                admission: &admission,
-                held: cost,
-                spent: 0,
-                is_withdrawn: false,
-            };
+            let (held, spent) = (cost, 0);
+            let units = Units::Ended(Ending::Settled { held, spent }, &admission);
             vec![self.shared.arguments([query], (Op::Settle, units))]
         } else {
             let units = Units::TakenBack(cost, &admission);

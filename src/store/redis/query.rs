@@ -239,15 +239,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 self.written(Units::Refund(cost), has_refunds)
             }
             Change::Debit(units) => self.written(Units::Debit(units), |_| true),
-            Change::End(admission, Ending::Settled { held, spent }) => {
-                all_of(self.settlements(admission, (held, spent, false)))
-            }
-            Change::End(admission, Ending::Over) => all_of(self.ends(admission)),
-            Change::End(admission, Ending::Withdrawn { cost }) => {
-                let mut sent = self.ends(admission);
-                sent.extend(self.settlements(admission, (cost, 0, true)));
-                all_of(sent)
-            }
+            Change::End(admission, ending) => self.ended(admission, ending),
             Change::Reset => Some(self.reset(None)),
             Change::Override(overriding) => Some(self.reset(Some(overriding))),
         }
@@ -298,49 +290,35 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         }))
     }
 
-    /// Settles what the admission holds: sends it at once.
-    fn settlements(
-        &self,
-        admission: &L::Snapshot,
-        (held, spent, is_withdrawn): (u32, u32, bool),
-    ) -> Vec<Later<Written>> {
+    /// Settles what the admission holds, and gives back its places in flight and its turns: sends
+    /// it at once.
+    fn ended(&self, admission: &L::Snapshot, ending: Ending) -> Option<Later<Written>> {
         let mut sent = Vec::new();
+        let is_settled = |member: &Member| match ending {
+            Ending::Settled { .. } => member.settled,
+            Ending::Withdrawn { .. } => member.settled || member.withdraws,
+            Ending::Over => false,
+        };
         for (query, admission) in self.all.iter().zip(self.limit.admissions(admission)) {
-            let is_settled =
-                (query.scripts).has(|member| member.settled || is_withdrawn && member.withdraws);
-            if is_settled {
-                let units = Units::Settled {
-                    admission: &admission,
-                    held,
-                    spent,
-                    is_withdrawn,
-                };
+            if !matches!(ending, Ending::Settled { .. }) {
+                sent.extend(self.shared.end(query, &admission));
+            }
+            if query.scripts.has(is_settled) {
+                let units = Units::Ended(ending, &admission);
                 let arguments = self.shared.arguments([query], (Op::Settle, units));
                 sent.push((self.shared).send_late(query, vec![arguments], self.shared.late()));
             }
         }
-        sent
-    }
-
-    /// Gives the places of a request in flight back: sends it at once.
-    fn ends(&self, admission: &L::Snapshot) -> Vec<Later<Written>> {
-        let queries = self.all.iter().zip(self.limit.admissions(admission));
-        let ended = queries.filter_map(|(query, admission)| self.shared.end(query, &admission));
-        ended.collect()
-    }
-}
-
-/// What was sent at once, as one future.
-fn all_of(sent: Vec<Later<Written>>) -> Option<Later<Written>> {
-    (!sent.is_empty()).then(|| -> Later<Written> {
-        Box::pin(async move {
-            let mut all = Ok(());
-            for written in sent {
-                all = all.and(written.await);
-            }
-            all
+        (!sent.is_empty()).then(|| -> Later<Written> {
+            Box::pin(async move {
+                let mut all = Ok(());
+                for written in sent {
+                    all = all.and(written.await);
+                }
+                all
+            })
         })
-    })
+    }
 }
 
 impl Shared {
