@@ -87,8 +87,7 @@ impl Loadable {
     /// The script that decides the same where others hold units, as they do about this key.
     pub(super) fn beside_holds_from_now(&self) -> &Self {
         self.met_holds.store(CALLS_BESIDE_HOLDS, Relaxed);
-        let make = || Box::new(Self::new(self.limits.clone(), true, self.decisions));
-        self.beside.get_or_init(make)
+        self.variant(&self.beside, true, self.decisions)
     }
 
     /// The script for what others hold, for a while after it was needed.
@@ -105,22 +104,28 @@ impl Loadable {
 
     /// The script that decides the same about several costs, one after the other.
     pub(super) fn joined(&self) -> &Self {
-        self.joined
-            .get_or_init(|| Box::new(self.several(false, Decisions::Several)))
+        self.variant(&self.joined, false, Decisions::Several)
     }
 
     /// The same beside what processes hold to spend it without asking.
     pub(super) fn leased(&self) -> &Self {
-        self.leased
-            .get_or_init(|| Box::new(self.several(true, Decisions::Leased)))
+        self.variant(&self.leased, true, Decisions::Leased)
     }
 
-    fn several(&self, holds: bool, decisions: Decisions) -> Self {
-        Self {
-            made_at: self.made_at,
-            has_run: AtomicBool::new(self.has_run.load(Relaxed)),
-            ..Self::new(self.limits.clone(), holds, decisions)
-        }
+    /// Another script about the same limits, made once. That Redis has run this one counts for it.
+    fn variant<'a>(
+        &'a self,
+        made: &'a OnceLock<Box<Self>>,
+        beside_holds: bool,
+        decisions: Decisions,
+    ) -> &'a Self {
+        made.get_or_init(|| {
+            Box::new(Self {
+                made_at: self.made_at,
+                has_run: AtomicBool::new(self.has_run.load(Relaxed)),
+                ..Self::new(self.limits.clone(), beside_holds, decisions)
+            })
+        })
     }
 
     /// Whether it was first used a moment ago, and has not run yet.
@@ -174,10 +179,8 @@ type LimitType = (TypeId, u64);
 fn limit_type<L: Limit>(limit: &L) -> LimitType {
     let mut bits = 0;
     limit.each_policy(&mut |policy| {
-        let own = [policy.counts_requests(), policy.is_in_shadow()];
-        bits = own
-            .into_iter()
-            .fold(bits, |bits, bit| bits << 1 | u64::from(bit));
+        bits = bits << 1 | u64::from(policy.counts_requests());
+        bits = bits << 1 | u64::from(policy.is_in_shadow());
     });
     (TypeId::of::<L>(), bits)
 }
