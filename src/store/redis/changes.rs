@@ -3,11 +3,10 @@
 //! changed.
 
 use std::{
-    array,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
+        atomic::{AtomicU32, Ordering::SeqCst},
     },
     time::Instant,
 };
@@ -16,13 +15,14 @@ use bytes::Bytes;
 
 use super::{Shared, joined::Subject};
 
-/// Changes are counted for so many groups of buckets.
-const GROUPS: usize = 1_024;
+/// Changes are counted for so many groups of buckets, in 64 KiB: a change ends what was kept of the
+/// other buckets of its group, too.
+const GROUPS: usize = 16_384;
 
 pub(super) struct Changes {
     hasher: RandomState,
     /// How often a change of a bucket, other than by a decision, has begun or ended.
-    counts: [AtomicU64; GROUPS],
+    counts: Vec<AtomicU32>,
     begin: Instant,
 }
 
@@ -30,7 +30,7 @@ impl Default for Changes {
     fn default() -> Self {
         Self {
             hasher: RandomState::new(),
-            counts: array::from_fn(|_| AtomicU64::new(0)),
+            counts: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             begin: Instant::now(),
         }
     }
@@ -40,7 +40,7 @@ impl Default for Changes {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) at: u64,
-    pub(super) changes: u64,
+    pub(super) changes: u32,
 }
 
 impl Shared {
@@ -59,7 +59,7 @@ impl Shared {
             self.changes.counts[group].load(SeqCst)
         });
         Asked {
-            changes: counts.fold(0, u64::wrapping_add),
+            changes: counts.fold(0, u32::wrapping_add),
             at: self.time(),
         }
     }
