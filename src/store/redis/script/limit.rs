@@ -66,6 +66,11 @@ impl Limit<'_> {
         let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
         let zeros = [&names[..], &held, &self.in_flight("before")].concat();
         let [_, size] = self.without_leases();
+        let may_have_tail = self.members.iter().any(|named| !named.member.in_flight);
+        let other_size = match may_have_tail {
+            true => format!(" and {size} ~= {with_tail}"),
+            false => String::new(),
+        };
         let tail = match self.holds {
             true => format!(
                 "  if {size} == {with_tail} then\n    \
@@ -77,7 +82,8 @@ impl Limit<'_> {
                 bytes + 1,
                 too_large(&held)
             ),
-            false => format!("  if {size} == {with_tail} then return '\\2' end\n"),
+            false if may_have_tail => format!("  if {size} == {with_tail} then return '\\2' end\n"),
+            false => String::new(),
         };
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
@@ -92,7 +98,7 @@ impl Limit<'_> {
                if #stored_{k} < {bytes} {unreadable}\n  \
                mark, {} = unpack('<B{}', stored_{k})\n\
                {}  \
-               if mark ~= 1 or {size} ~= {bytes} and {size} ~= {with_tail} or {} {unreadable}\n\
+               if mark ~= 1 or {size} ~= {bytes}{other_size} or {} {unreadable}\n\
                {tail}  \
                now_{k} = now + ahead_{k}\n  \
                if servers_time and now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \

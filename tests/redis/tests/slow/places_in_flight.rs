@@ -260,7 +260,17 @@ fn leases_that_no_script_wrote_are_an_error() {
     let mut shorter = state[..77].to_vec();
     shorter[29] = 41;
     let longer = [&state[..], b"x"].concat();
-    for other in [&state[..35], &state[..36], &state[..77], &shorter, &longer] {
+    // As long as a state beside which units are held: those in flight hold none.
+    let mut without_leases = state.to_vec();
+    without_leases[29] = 0;
+    for other in [
+        &state[..35],
+        &state[..36],
+        &state[..77],
+        &shorter,
+        &longer,
+        &without_leases,
+    ] {
         redis.ask::<()>("SET", &[&key, other]);
         let error = redis.wait(limiter.peek("ann")).unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::InvalidInput, "{error}");
