@@ -109,9 +109,10 @@ impl PartialEq for Subject {
 
 impl Eq for Subject {}
 
+/// By the first key: nearly always one key is asked about by the same limits.
 impl Hash for Subject {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.parts().for_each(|parts| parts.hash(state));
+        self.states().next().hash(state);
     }
 }
 
@@ -157,8 +158,8 @@ impl Shared {
         self: &Arc<Self>,
         subject: &Subject,
         cost: u32,
+        asked_at: Instant,
     ) -> Result<Bytes, StoreError> {
-        let asked_at = Instant::now();
         let deadline = asked_at + self.deadline();
         let mut answer = match self.join(subject, cost, asked_at) {
             Ok(call) => return call.decide_one(cost, deadline).await,
@@ -190,21 +191,22 @@ impl Shared {
         cost: u32,
         asked_at: Instant,
     ) -> Result<Call, oneshot::Receiver<Result<Bytes, StoreError>>> {
-        let (sender, receiver) = oneshot::channel();
-        {
+        let receiver = {
             let mut all = lock(&self.joined.0);
             let calls = all.entry(subject.clone()).or_default();
-            let is_late = |sent_at: Instant| sent_at.elapsed() > self.deadline();
+            let is_late = |sent_at| asked_at.saturating_duration_since(sent_at) > self.deadline();
             if calls.calls == 0 || calls.sent_at.is_none_or(is_late) {
-                return Ok(Call::begin(self, subject, calls));
+                return Ok(Call::begin(self, subject, calls, asked_at));
             }
+            let (sender, receiver) = oneshot::channel();
             calls.waiting.push(Unsent {
                 cost,
                 asked_at,
                 runtime: Handle::current(),
                 answer: sender,
             });
-        }
+            receiver
+        };
         self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
         Err(receiver)
     }
@@ -231,15 +233,10 @@ impl Shared {
             }
             return;
         };
-        let (runtime, call) = (first.runtime.clone(), Call::begin(self, subject, calls));
+        let runtime = first.runtime.clone();
+        let call = Call::begin(self, subject, calls, Instant::now());
         drop(all);
         runtime.spawn(async move { call.decide(next).await });
-    }
-
-    /// Whether no call about this was sent after that one: the answer to it could have come first.
-    fn is_latest(&self, call: &Call) -> bool {
-        let all = lock(&self.joined.0);
-        (all.get(&call.subject)).is_some_and(|calls| calls.sent_at == Some(call.sent_at))
     }
 }
 
@@ -247,19 +244,21 @@ impl Shared {
 pub(super) struct Call {
     shared: Arc<Shared>,
     subject: Subject,
-    sent_at: Instant,
     /// None, if its refusals are not to be remembered.
     asked: Option<Asked>,
 }
 
 impl Call {
-    pub(super) fn begin(shared: &Arc<Shared>, subject: &Subject, calls: &mut OnTheWay) -> Self {
-        let sent_at = Instant::now();
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        subject: &Subject,
+        calls: &mut OnTheWay,
+        sent_at: Instant,
+    ) -> Self {
         (calls.calls, calls.sent_at) = (calls.calls + 1, Some(sent_at));
         Self {
             shared: Arc::clone(shared),
             subject: subject.clone(),
-            sent_at,
             asked: shared.asks(subject),
         }
     }
@@ -337,8 +336,12 @@ impl Call {
         Ok(replies)
     }
 
+    /// Of the refusals after the last charge that of the smallest cost says the most.
     fn remember_last(&self, costs: &[u32], replies: &[Bytes]) {
-        if let (Some(cost), Some(reply)) = (costs.last(), replies.last()) {
+        let decided = costs.iter().zip(replies).rev();
+        let refused = (decided.clone()).take_while(|(_, reply)| !is_charged(reply));
+        let said = refused.min_by_key(|(cost, _)| **cost);
+        if let Some((cost, reply)) = said.or(decided.clone().next()) {
             self.remember(*cost, reply);
         }
     }
@@ -364,9 +367,7 @@ impl Call {
             }
             true => None,
         };
-        if let Some((cost, reply)) = refusal
-            && self.shared.is_latest(self)
-        {
+        if let Some((cost, reply)) = refusal {
             self.shared.remember(subject, asked, cost, &reply);
         }
     }

@@ -164,20 +164,29 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if self.all.is_empty() {
             return Ok(Vec::new());
         }
-        let deadline = Instant::now() + self.shared.deadline();
-        match self.joint_answer(op, ask).await? {
+        let asked_at = Instant::now();
+        match self.joint_answer(op, ask, asked_at).await? {
             // One of several limits is overridden: then each is asked by itself.
             Some(answer) if self.all.len() == 1 || overridden(&answer).is_none() => {
                 Ok(vec![answer])
             }
-            _ => self.decide_across_slots(op, ask.cost(), deadline).await,
+            _ => {
+                let deadline = asked_at + self.shared.deadline();
+                self.decide_across_slots(op, ask.cost(), deadline).await
+            }
         }
     }
 
     /// The reply about all of them together; none, if there is no script for that.
-    async fn joint_answer(&self, op: Op, ask: Ask) -> Result<Option<Bytes>, StoreError> {
+    async fn joint_answer(
+        &self,
+        op: Op,
+        ask: Ask,
+        asked_at: Instant,
+    ) -> Result<Option<Bytes>, StoreError> {
         if let Some(subject) = self.subject(ask) {
-            return self.shared.decide(&subject, ask.cost()).await.map(Some);
+            let answer = self.shared.decide(&subject, ask.cost(), asked_at);
+            return answer.await.map(Some);
         }
         let Some(script) = self.script_of_all() else {
             return Ok(None);

@@ -23,7 +23,9 @@ use tollgate_properties::{
     numbers::numbers,
     subject::instant,
 };
-use tollgate_redis_tests::{Redis, Server, every_algorithm};
+use tollgate_redis_tests::{
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, until,
+};
 
 const HISTORIES: u32 = 120;
 const LONG: Duration = Duration::from_secs(3_600);
@@ -97,6 +99,37 @@ async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
     assert!(scripts <= 3 * usage.admitted + 10, "{scripts}: {usage:?}");
     assert!((20..=42).contains(&usage.admitted), "{usage:?}");
     assert!(usage.remembered > 100 * usage.admitted, "{usage:?}");
+}
+
+/// The next call about a key is sent before the one before is answered.
+#[tokio::test]
+async fn the_refusals_of_a_server_that_is_slow_are_remembered_too() {
+    const DEADLINE: Duration = Duration::from_millis(2_000);
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::from_millis(300)).await;
+    let store = RedisStore::builder(connect(centralized(proxy.port())).await);
+    let store = store.deadline(DEADLINE).remember_refusals(LONG).build();
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
+    until("an answer", async || limiter.check("ann").await.ok()).await;
+    // The script for several decisions is loaded.
+    let others = RateLimiter::new(FixedWindow::new(Quota::per_day(9)), store.clone());
+    comes("shared ones", async || {
+        let _ = in_order((0..3).map(|_| others.check("ann")).collect()).await;
+        store.usage().joined > 0
+    })
+    .await;
+    let since = Instant::now();
+    let mut asked = Vec::new();
+    while since.elapsed() < DEADLINE {
+        let limiter = limiter.clone();
+        asked.push(tokio::spawn(async move { limiter.check("bob").await }));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for answer in asked {
+        answer.await.unwrap().unwrap();
+    }
+    let usage = store.usage();
+    assert!(usage.remembered > usage.refused / 4, "{usage:?}");
 }
 
 #[tokio::test]

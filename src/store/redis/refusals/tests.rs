@@ -3,7 +3,7 @@
 //! lost. The rules and the memory are the crate's own. The harness makes mistakes if it is told to:
 //! they must be found.
 
-use std::{cell::Cell, iter::once, sync::Arc};
+use std::{cell::Cell, iter::once, sync::Arc, time::Instant};
 
 use proptest::prelude::*;
 use tollgate_algorithms::every_algorithm;
@@ -244,7 +244,7 @@ impl<L: Scripted> World<L> {
         let subject = query.subject(Ask::Charge(1))?;
         let mut calls = lock(&query.shared.joined.0);
         let calls = calls.entry(subject.clone()).or_default();
-        Some(Call::begin(&query.shared, &subject, calls))
+        Some(Call::begin(&query.shared, &subject, calls, Instant::now()))
     }
 
     /// Of an answer that its process knows: whether this process has changed nothing since, and
@@ -268,9 +268,10 @@ impl<L: Scripted> World<L> {
         let numbers = |it: &Message<L>| (it.process, &self.parameters[it.plan]);
         let is_same = |it: &&Message<L>| it.what == What::Ask && numbers(it) == numbers(own);
         let same = self.messages.iter().filter(is_same);
-        // The answer that came last, if nothing was asked after it.
-        let last = same.clone().max_by_key(|it| it.over);
-        let last = last.filter(|last| same.clone().all(|it| it.sent <= last.sent));
+        // The answer that came last.
+        let last = same
+            .filter(|it| it.answer().is_some())
+            .max_by_key(|it| it.over);
         let last = last.and_then(|it| Some((it, it.answer()?)));
         let last = last.filter(|(_, answer)| answer.admission.is_none());
         let mut cost = own.units;
