@@ -247,14 +247,13 @@ pub(super) fn units_of(member: &Member, units: u32) -> u32 {
     }
 }
 
-/// What each member is charged for this cost, for a script that decides about several.
-pub(super) fn push_costs(costs: &mut Vec<u8>, queries: &[KeyQuery], cost: u32) {
-    for member in queries
+/// What each member is charged for each of these costs, for a script that decides about several.
+pub(super) fn costs_of_each(queries: &[KeyQuery], costs: &[u32]) -> Bytes {
+    let members = || (queries.iter()).flat_map(|query| query.scripts.script.members());
+    let each = costs
         .iter()
-        .flat_map(|query| query.scripts.script.members())
-    {
-        costs.extend_from_slice(&units_of(member, cost).to_le_bytes());
-    }
+        .flat_map(|&cost| members().map(move |it| units_of(it, cost)));
+    each.flat_map(u32::to_le_bytes).collect()
 }
 
 /// What each member is charged, and its numbers; those of holding are left.

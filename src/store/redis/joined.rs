@@ -15,7 +15,7 @@ use crate::{algorithm::Member, error::StoreError, store::Ask};
 
 use super::{
     Shared,
-    arguments::{KeyQuery, Units, push_costs},
+    arguments::{KeyQuery, Units, costs_of_each},
     changes::Asked,
     failure,
     leases::{Leases, Leasing},
@@ -37,30 +37,17 @@ const SENT_WITHIN: u32 = 4;
 #[derive(Default)]
 pub(super) struct JoinedCalls(pub(super) Mutex<HashMap<Subject, OnTheWay>>);
 
-/// What decisions must have in common to share a call.
+/// What decisions must have in common to share a call. There is none, if each call says something of
+/// its own, or the script for several decisions would be too long.
 #[derive(Clone)]
 pub(super) struct Subject {
     pub(super) script: Arc<Loadable>,
     pub(super) queries: Arc<Vec<KeyQuery>>,
     /// Where this process may hold units of it.
-    leases: Option<Weak<Leases>>,
+    pub(super) leases: Option<Weak<Leases>>,
 }
 
 impl Subject {
-    /// What is asked about these together; none, if each call says something of its own, or the
-    /// script for several decisions would be too long.
-    pub(super) fn of(
-        script: &Arc<Loadable>,
-        queries: &Arc<Vec<KeyQuery>>,
-        leases: Option<&Arc<Leases>>,
-    ) -> Option<Self> {
-        script.can_be_joined.then(|| Self {
-            script: Arc::clone(script),
-            queries: Arc::clone(queries),
-            leases: leases.map(Arc::downgrade),
-        })
-    }
-
     pub(super) fn leases(&self) -> Option<Arc<Leases>> {
         self.leases.as_ref()?.upgrade()
     }
@@ -83,15 +70,7 @@ impl Subject {
 
     /// Of each limit its type, its keys and its numbers.
     fn parts(&self) -> impl Iterator<Item = (*const Scripts, &[Bytes], &[u64])> {
-        self.queries.iter().map(|query| {
-            let KeyQuery {
-                scripts,
-                keys,
-                parameters,
-                ..
-            } = query;
-            (Arc::as_ptr(scripts), &keys[..], &parameters[..])
-        })
+        (self.queries.iter()).map(|it| (Arc::as_ptr(&it.scripts), &it.keys[..], &it.parameters[..]))
     }
 
     pub(super) fn keys(&self) -> Vec<Bytes> {
@@ -162,7 +141,10 @@ impl Shared {
     ) -> Result<Bytes, StoreError> {
         let deadline = asked_at + self.deadline();
         let mut answer = match self.join(subject, cost, asked_at) {
-            Ok(call) => return call.decide_one(cost, deadline).await,
+            Ok(call) => {
+                let replies = call.ask(&[cost], deadline).await?;
+                return replies.into_iter().next().ok_or_else(failure::unreadable);
+            }
             Err(answer) => answer,
         };
         let soon = asked_at + self.deadline() / SENT_WITHIN;
@@ -275,10 +257,14 @@ impl Call {
                 None => decisions.push(decision),
             }
         }
-        if decisions.is_empty() {
+        let Some(last) = decisions.iter().map(|it| it.asked_at).max() else {
             return;
+        };
+        let costs: Vec<_> = decisions.iter().map(|it| it.cost).collect();
+        let replies = self.ask(&costs, last + self.shared.deadline()).await;
+        if let (Ok(replies), [_, _, ..]) = (&replies, &costs[..]) {
+            lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
         }
-        let replies = self.replies(&decisions).await;
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {
                 Ok(replies) => replies.get(at).cloned().ok_or_else(failure::unreadable),
@@ -288,62 +274,37 @@ impl Call {
         }
     }
 
-    async fn replies(&self, decisions: &[Unsent]) -> Result<Vec<Bytes>, StoreError> {
-        let last = decisions.iter().map(|it| it.asked_at).max();
-        let deadline = last.unwrap_or_else(Instant::now) + self.shared.deadline();
-        let costs: Vec<_> = decisions.iter().map(|it| it.cost).collect();
-        let replies = self.ask(&costs, deadline).await?;
-        if let [_, _, ..] = decisions {
-            lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
-        }
-        Ok(replies)
-    }
-
-    async fn decide_one(&self, cost: u32, deadline: Instant) -> Result<Bytes, StoreError> {
-        let replies = self.ask(&[cost], deadline).await?;
-        replies.into_iter().next().ok_or_else(failure::unreadable)
-    }
-
     /// The reply about each of these costs.
     async fn ask(&self, costs: &[u32], deadline: Instant) -> Result<Vec<Bytes>, StoreError> {
-        let Subject {
-            script, queries, ..
-        } = &self.subject;
-        let leasing = self.shared.leasing(&self.subject, costs);
-        if let Some(leasing) = leasing.filter(Leasing::says_something) {
+        let (shared, subject) = (&self.shared, &self.subject);
+        let leasing = shared.leasing(subject, costs);
+        let replies = if let Some(leasing) = leasing.filter(Leasing::says_something) {
             let asked = leasing.ask(self.arguments(0), costs.to_vec(), deadline);
             // What is held is kept also if the caller goes away.
             let asked = tokio::spawn(asked).await;
-            let replies = asked.unwrap_or_else(|_| Err(failure::runtime_ends()))?;
-            self.remember_last(costs, &replies);
-            return Ok(replies);
-        }
-        let (script, words) = match costs {
-            &[only] => (&**script, vec![self.arguments(only)]),
-            _ => {
-                let mut all = Vec::with_capacity(4 * costs.len());
-                costs
-                    .iter()
-                    .for_each(|&cost| push_costs(&mut all, queries, cost));
-                (script.joined(), vec![self.arguments(0), all.into()])
-            }
+            asked.unwrap_or_else(|_| Err(failure::runtime_ends()))?
+        } else {
+            let (script, words) = match *costs {
+                [only] => (&*subject.script, vec![self.arguments(only)]),
+                _ => {
+                    let each = costs_of_each(&subject.queries, costs);
+                    (subject.script.joined(), vec![self.arguments(0), each])
+                }
+            };
+            let sent = (&subject.keys()[..], &words[..]);
+            let replies = shared.replies(Some(script), sent, Wait::Until(deadline));
+            let replies = of_each(replies.await?, costs.len());
+            shared.count_use(subject, costs, &replies);
+            replies
         };
-        let sent = (&self.subject.keys()[..], &words[..]);
-        let replies = (self.shared).replies(Some(script), sent, Wait::Until(deadline));
-        let replies = of_each(replies.await?, costs.len());
-        self.shared.count_use(&self.subject, costs, &replies);
-        self.remember_last(costs, &replies);
-        Ok(replies)
-    }
-
-    /// Of the refusals after the last charge that of the smallest cost says the most.
-    fn remember_last(&self, costs: &[u32], replies: &[Bytes]) {
-        let decided = costs.iter().zip(replies).rev();
+        // Of the refusals after the last charge that of the smallest cost says the most.
+        let decided = costs.iter().zip(&replies).rev();
         let refused = (decided.clone()).take_while(|(_, reply)| !is_charged(reply));
         let said = refused.min_by_key(|(cost, _)| **cost);
-        if let Some((cost, reply)) = said.or(decided.clone().next()) {
-            self.remember(*cost, reply);
+        if let Some((&cost, reply)) = said.or(decided.clone().next()) {
+            self.remember(cost, reply);
         }
+        Ok(replies)
     }
 
     /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves

@@ -99,11 +99,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         if ask.charge() == 0 || self.all.is_empty() {
             return None;
         }
-        let script = self.script_of_all()?;
-        let can_be_leased =
-            |leases: &&Arc<Leases>| script.can_be_leased && leases.can_hold(&self.all[0]);
-        let leases = self.leases.as_ref().filter(can_be_leased);
-        Subject::of(&script, &self.all, leases)
+        let script = self.script_of_all().filter(|it| it.can_be_joined)?;
+        let mut leases = self.leases.as_ref().filter(|_| script.can_be_leased);
+        leases = leases.filter(|it| it.can_hold(&self.all[0]));
+        Some(Subject {
+            leases: leases.map(Arc::downgrade),
+            queries: Arc::clone(&self.all),
+            script,
+        })
     }
 
     /// An admission by units that are held here, or a look at them.
