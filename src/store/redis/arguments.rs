@@ -74,12 +74,11 @@ impl Shared {
         key: &K,
     ) -> Vec<Bytes> {
         let mut start = Vec::with_capacity(self.key_start.len() + scripts.layout.len() + 96);
-        start.extend_from_slice(&self.key_start);
-        start.extend_from_slice(scripts.layout.as_bytes());
-        start.push(b':');
         let id = URL_SAFE_NO_PAD.encode(policy.as_u64().to_be_bytes());
-        start.extend_from_slice(id.as_bytes());
-        start.push(b':');
+        let (layout, id) = (scripts.layout.as_bytes(), id.as_bytes());
+        for part in [&self.key_start[..], layout, b":", id, b":"] {
+            start.extend_from_slice(part);
+        }
         let mut parts = KeyParts::after(start, &self.digest_key);
         key.write_to(&mut parts);
         let mut bucket = parts.into_bytes();
@@ -87,8 +86,7 @@ impl Shared {
         let mut keys = Vec::with_capacity(1 + scripts.lists);
         keys.push(Bytes::from(bucket));
         for number in 1..=scripts.lists {
-            let mut list = keys[0].to_vec();
-            list.extend_from_slice(number.to_string().as_bytes());
+            let list = [&keys[0][..], number.to_string().as_bytes()].concat();
             keys.push(Bytes::from(list));
         }
         keys

@@ -4,7 +4,7 @@ use std::{slice, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 
-use crate::{algorithm::Ending, error::StoreError, key::Key};
+use crate::{algorithm::Ending, error::StoreError, key::Key, store::Ask};
 
 use super::{
     arguments::{KeyQuery, Units},
@@ -34,18 +34,29 @@ fn round_of(KeyQuery { scripts, holds, .. }: &KeyQuery) -> usize {
 }
 
 impl<L: RedisLimit<K>, K: Key> Query<L, K> {
-    /// The reply about each key, in their order.
+    /// The reply about each key, in their order. All keys are looked at; if it is no look, and all
+    /// admit, they are charged: first those that are held, then those that are charged, and then
+    /// queues and intervals, each at the same time. If one refuses then, the later ones are not
+    /// charged, and the charges of the others are taken back.
     pub(super) async fn decide_across_slots(
         self: &Arc<Self>,
-        op: Op,
-        cost: u32,
+        ask: Ask,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
+        let cost = ask.cost();
         let deciding = async {
-            match op {
-                Op::Look => self.ask_each((op, Units::Cost(cost))).await,
-                _ => self.decide_in_rounds(cost, deadline).await,
+            let look = (Op::Look, Units::Cost(cost));
+            let looks = self.ask((0..self.all.len()).collect(), look).await;
+            let looks = looks.into_iter().map(|(_, look)| look);
+            let looks = looks.collect::<Result<Vec<_>, _>>()?;
+            let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
+            let all_admit = Replies::read(&scripts, &looks, cost).is_some_and(|it| it.admitted);
+            if ask.charge() == 0 || !all_admit {
+                return Ok(looks);
             }
+            // In a task, so that charges are taken back even if the request is dropped.
+            let charging = tokio::spawn(Arc::clone(self).charge_each(looks, cost, deadline));
+            (charging.await).unwrap_or_else(|_| Err(failure::runtime_ends()))
         };
         let decided = self.shared.until(deadline, deciding).await;
         decided.map_err(|error| {
@@ -58,24 +69,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         })
     }
 
-    /// Peeks at all keys, and charges them if all admit: first those that are held, then those that
-    /// are charged, and then queues and intervals, each at the same time. If one refuses then, the
-    /// later ones are not charged, and the charges of the others are taken back.
-    async fn decide_in_rounds(
-        self: &Arc<Self>,
-        cost: u32,
-        deadline: Instant,
-    ) -> Result<Vec<Bytes>, StoreError> {
-        let peeked = self.ask_each((Op::Look, Units::Cost(cost))).await?;
-        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-        if !Replies::read(&scripts, &peeked, cost).is_some_and(|looks| looks.admitted) {
-            return Ok(peeked);
-        }
-        // In a task, so that charges are taken back even if the request is dropped.
-        let charging = tokio::spawn(Arc::clone(self).charge_each(peeked, cost, deadline));
-        (charging.await).unwrap_or_else(|_| Err(failure::runtime_ends()))
-    }
-
+    /// Charges all keys, which have admitted a look.
     async fn charge_each(
         self: Arc<Self>,
         peeked: Vec<Bytes>,
@@ -149,12 +143,6 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let ended = self.shared.send_place(query.clone(), (place, -1), late);
             let _ = ended.await;
         }
-    }
-
-    /// Runs a script for each key, all at the same time.
-    async fn ask_each(self: &Arc<Self>, call: (Op, Units<'_>)) -> Result<Vec<Bytes>, StoreError> {
-        let answers = self.ask((0..self.all.len()).collect(), call).await;
-        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
     /// Runs a script for these queries, by their indices, all at the same time.

@@ -159,47 +159,39 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
     }
 
+    /// The reply about all of them together, or one about each.
     async fn answers(self: &Arc<Self>, ask: Ask) -> Result<Vec<Bytes>, StoreError> {
-        let op = match ask.charge() {
-            0 => Op::Look,
-            _ => Op::Decide,
-        };
         if self.all.is_empty() {
             return Ok(Vec::new());
         }
         let asked_at = Instant::now();
-        match self.joint_answer(op, ask, asked_at).await? {
-            // One of several limits is overridden: then each is asked by itself.
-            Some(answer) if self.all.len() == 1 || overridden(&answer).is_none() => {
-                Ok(vec![answer])
-            }
-            _ => {
-                let deadline = asked_at + self.shared.deadline();
-                self.decide_across_slots(op, ask.cost(), deadline).await
-            }
-        }
-    }
-
-    /// The reply about all of them together; none, if there is no script for that.
-    async fn joint_answer(
-        &self,
-        op: Op,
-        ask: Ask,
-        asked_at: Instant,
-    ) -> Result<Option<Bytes>, StoreError> {
-        if let Some(subject) = self.subject(ask) {
-            let answer = self.shared.decide(&subject, ask.cost(), asked_at);
-            return answer.await.map(Some);
-        }
-        let Some(script) = self.script_of_all() else {
-            return Ok(None);
+        let deadline = asked_at + self.shared.deadline();
+        let answer = if let Some(subject) = self.subject(ask) {
+            self.shared.decide(&subject, ask.cost(), asked_at).await?
+        } else if let Some(script) = self.script_of_all() {
+            let op = if ask.charge() > 0 {
+                Op::Decide
+            } else {
+                Op::Look
+            };
+            let cost = Units::Cost(ask.cost());
+            let arguments = vec![self.shared.arguments(&*self.all, (op, cost))];
+            let keys = self.all.iter().flat_map(|query| query.keys.clone());
+            let answer = (self.shared).run(
+                Some(&script),
+                keys.collect(),
+                arguments,
+                Wait::Until(deadline),
+            );
+            answer.await?
+        } else {
+            return self.decide_across_slots(ask, deadline).await;
         };
-        let cost = Units::Cost(ask.cost());
-        let arguments = vec![self.shared.arguments(&*self.all, (op, cost))];
-        let keys = self.all.iter().flat_map(|query| &query.keys);
-        let (keys, wait) = (keys.cloned().collect(), self.shared.request_waits());
-        let answer = self.shared.run(Some(&script), keys, arguments, wait);
-        answer.await.map(Some)
+        match self.all.len() > 1 && overridden(&answer).is_some() {
+            // One of several limits is overridden: then each is asked by itself.
+            true => self.decide_across_slots(ask, deadline).await,
+            false => Ok(vec![answer]),
+        }
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
@@ -245,12 +237,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     pub(super) fn change(self, change: Change<'_, L::Snapshot>) -> Option<Later<Written>> {
         match change {
             Change::Refund(0) | Change::Debit(0) => None,
-            Change::Refund(cost) => {
-                let has_refunds =
-                    |query: &KeyQuery| query.scripts.has(|member| !member.keeps_refunds);
-                self.written(Units::Refund(cost), has_refunds)
-            }
-            Change::Debit(units) => self.written(Units::Debit(units), |_| true),
+            Change::Refund(cost) => self.written(Units::Refund(cost)),
+            Change::Debit(units) => self.written(Units::Debit(units)),
             Change::End(admission, ending) => self.ended(admission, ending),
             Change::Reset => Some(self.reset(None)),
             Change::Override(overriding) => Some(self.reset(Some(overriding))),
@@ -282,14 +270,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         })
     }
 
-    fn written(
-        self,
-        units: Units<'static>,
-        is_changed: impl Fn(&KeyQuery) -> bool,
-    ) -> Option<Later<Written>> {
-        let changed: Vec<_> = (0..self.all.len())
-            .filter(|&at| is_changed(&self.all[at]))
-            .collect();
+    fn written(self, units: Units<'static>) -> Option<Later<Written>> {
+        let is_refund = matches!(units, Units::Refund(_));
+        let is_changed = |member: &Member| !(is_refund && member.keeps_refunds);
+        let is_asked = |at: &usize| self.all[*at].scripts.has(is_changed);
+        let changed: Vec<_> = (0..self.all.len()).filter(is_asked).collect();
         if changed.is_empty() {
             return None;
         }
