@@ -140,13 +140,32 @@ impl Shared {
         asked_at: Instant,
     ) -> Result<Bytes, StoreError> {
         let deadline = asked_at + self.deadline();
-        let mut answer = match self.join(subject, cost, asked_at) {
-            Ok(call) => {
+        let joined = {
+            let mut all = lock(&self.joined.0);
+            let calls = all.entry(subject.clone()).or_default();
+            // The caller of the last one may not hear that it has ended.
+            let is_late = |sent_at| asked_at.saturating_duration_since(sent_at) > self.deadline();
+            if calls.calls == 0 || calls.sent_at.is_none_or(is_late) {
+                Err(Call::begin(self, subject, calls, asked_at))
+            } else {
+                let (sender, answer) = oneshot::channel();
+                calls.waiting.push(Unsent {
+                    cost,
+                    asked_at,
+                    runtime: Handle::current(),
+                    answer: sender,
+                });
+                Ok(answer)
+            }
+        };
+        let mut answer = match joined {
+            Ok(answer) => answer,
+            Err(call) => {
                 let replies = call.ask(&[cost], deadline).await?;
                 return replies.into_iter().next().ok_or_else(failure::unreadable);
             }
-            Err(answer) => answer,
         };
+        self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
         let soon = asked_at + self.deadline() / SENT_WITHIN;
         let mut answered = timeout_at(soon.into(), &mut answer).await;
         if answered.is_err() {
@@ -163,34 +182,6 @@ impl Shared {
             }
             _ => Err(failure::runtime_ends()),
         }
-    }
-
-    /// A call of its own, if none is on its way, or one whose caller does not hear that it has
-    /// ended; else the answer of the next one.
-    fn join(
-        self: &Arc<Self>,
-        subject: &Subject,
-        cost: u32,
-        asked_at: Instant,
-    ) -> Result<Call, oneshot::Receiver<Result<Bytes, StoreError>>> {
-        let receiver = {
-            let mut all = lock(&self.joined.0);
-            let calls = all.entry(subject.clone()).or_default();
-            let is_late = |sent_at| asked_at.saturating_duration_since(sent_at) > self.deadline();
-            if calls.calls == 0 || calls.sent_at.is_none_or(is_late) {
-                return Ok(Call::begin(self, subject, calls, asked_at));
-            }
-            let (sender, receiver) = oneshot::channel();
-            calls.waiting.push(Unsent {
-                cost,
-                asked_at,
-                runtime: Handle::current(),
-                answer: sender,
-            });
-            receiver
-        };
-        self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
-        Err(receiver)
     }
 
     /// After so many calls have ended, sends those who wait, if it is time.

@@ -112,13 +112,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// An admission by units that are held here, or a look at them.
     pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         let subject = self.subject(Ask::Charge(ask.cost()))?;
-        let (reply, later) = self.shared.spend(&subject, ask)?;
-        // What a list has told is as of then.
-        let later = if subject.has(Member::has_list) {
-            0
-        } else {
-            later
-        };
+        let (reply, mut later) = self.shared.spend(&subject, ask)?;
+        if subject.has(Member::has_list) {
+            // What a list has told is as of then.
+            later = 0;
+        }
         let admitted = self.read(&[reply], ask.charge(), later)?;
         if ask.charge() > 0 {
             lock(&self.shared.servers.settings.usage).admitted += 1;

@@ -86,8 +86,6 @@ pub(super) struct HeldByMember {
     /// How many parts a unit has.
     unit: u64,
     pub(super) generation: u64,
-    /// Where the reply says how much that generation holds.
-    held_at: usize,
 }
 
 /// What a call that leases replies at its end: how many units are held, and what each member holds
@@ -103,11 +101,7 @@ pub(super) fn lease_of(
         // Start, end and amount of the later generation are the last ones.
         let later = tail + BYTES * (HELD * member + 3);
         let (unit, generation) = (parts.next()?, NumberReader(&reply[later..]).next()?);
-        (generation > 0).then_some(HeldByMember {
-            unit,
-            generation,
-            held_at: later + 2 * BYTES,
-        })
+        (generation > 0).then_some(HeldByMember { unit, generation })
     };
     let members = (0..members).map(of_member).collect::<Option<_>>()?;
     (units > 0).then_some((units, members))
@@ -120,6 +114,7 @@ pub(super) fn without_held(
     (script, held): (&Script, &[HeldByMember]),
 ) -> Bytes {
     let (says_all, mut reply) = (reply.first() == Some(&CHARGED_AND_ALL), reply.to_vec());
+    let mut held_at = reply.len().saturating_sub(BYTES * HELD * held.len());
     let mut subtract = |at: usize, amount: u64| {
         let number = &mut reply[at..at + BYTES];
         let rest = NumberReader(number).next().unwrap_or_default();
@@ -128,7 +123,9 @@ pub(super) fn without_held(
     };
     let (units, mut counted_at) = (u64::from(units), 1 + BYTES);
     for (member, held) in script.members().iter().zip(held) {
-        subtract(held.held_at, units.saturating_mul(held.unit));
+        held_at += BYTES * HELD;
+        // The last number of its tail.
+        subtract(held_at - BYTES, units.saturating_mul(held.unit));
         // A member with a list says first how many units it counts.
         if member.has_list() && says_all {
             subtract(counted_at, units);

@@ -1,6 +1,7 @@
 //! What a process has lately used of a bucket.
 
 /// What was used within the running lease time, and the one before.
+#[derive(Default)]
 pub(super) struct Use {
     /// When the running one began.
     pub(super) begin: u64,
@@ -13,11 +14,9 @@ type Used = [u64; 2];
 
 impl Use {
     pub(super) fn new(now: u64) -> Self {
-        let (earlier, running) = ([0; 2], [0; 2]);
         Self {
             begin: now,
-            earlier,
-            running,
+            ..Self::default()
         }
     }
 
