@@ -139,7 +139,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let late = self.shared.late();
         let _ = self.shared.send_late(query, arguments, late).await;
         if query.scripts.has(|member| member.in_flight) {
-            let place = self.shared.next_place();
+            let place = self.shared.in_flight.place(-1.0);
             let ended = self.shared.send_place(query.clone(), (place, -1), late);
             let _ = ended.await;
         }

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -50,7 +50,7 @@ struct Bucket {
     /// How many of them have been admitted.
     sure: u64,
     /// The number of the last renewal.
-    renewed: u64,
+    renewed: f64,
     /// Has it renewed at once.
     wake: Arc<Notify>,
     /// Renews it, once a request was admitted. It ends with its runtime.
@@ -68,14 +68,11 @@ impl Default for InFlightPlaces {
 }
 
 impl InFlightPlaces {
-    fn next(&self) -> u64 {
-        self.changes.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn place(&self, number: u64, running: f64) -> InFlightCount {
+    /// What is said of a change now.
+    pub(super) fn place(&self, running: f64) -> InFlightCount {
         InFlightCount {
             process: self.process,
-            number: number as f64,
+            number: self.changes.fetch_add(1, Ordering::Relaxed) as f64,
             running,
         }
     }
@@ -103,28 +100,17 @@ fn forget(buckets: &mut HashMap<Bytes, Bucket>, key: &Bytes) {
 }
 
 impl Shared {
-    fn in_flight(&self) -> MutexGuard<'_, HashMap<Bytes, Bucket>> {
-        lock(&self.in_flight.buckets)
-    }
-
-    /// What is said of a change now.
-    pub(super) fn next_place(&self) -> InFlightCount {
-        self.in_flight.place(self.in_flight.next(), -1.0)
-    }
-
     /// Counts a request that is asked for; what is said of it.
     pub(super) fn begin(&self, query: &KeyQuery) -> InFlightCount {
         if !query.scripts.has(|member| member.in_flight) {
             return InFlightCount::LOOK;
         }
-        let mut buckets = self.in_flight();
-        // Under the lock: a renewal that does not count this request has an earlier number.
-        let number = self.in_flight.next();
+        let mut buckets = lock(&self.in_flight.buckets);
         let bucket = (buckets.entry(query.keys[0].clone())).or_insert_with(|| Bucket {
             query: query.clone(),
             running: 0,
             sure: 0,
-            renewed: 0,
+            renewed: 0.0,
             wake: Arc::default(),
             task: None,
         });
@@ -134,7 +120,8 @@ impl Shared {
         }
         bucket.query.parameters.clone_from(&query.parameters);
         bucket.running += 1;
-        self.in_flight.place(number, bucket.sure as f64)
+        // Under the lock: a renewal that does not count this request has an earlier number.
+        self.in_flight.place(bucket.sure as f64)
     }
 
     /// Whether the request has a place is known now, or that nobody knows. Unless it has, Redis is
@@ -147,7 +134,7 @@ impl Shared {
         if place.process == 0.0 {
             return;
         }
-        let mut buckets = self.in_flight();
+        let mut buckets = lock(&self.in_flight.buckets);
         let Some(bucket) = buckets.get_mut(key) else {
             return;
         };
@@ -156,7 +143,7 @@ impl Shared {
             Some(false) | None => {
                 bucket.running = bucket.running.saturating_sub(1);
                 // Without an answer the script may have run, or run later, whatever the error is.
-                if has_a_place.is_some() && bucket.renewed <= place.number as u64 {
+                if has_a_place.is_some() && bucket.renewed <= place.number {
                     if bucket.running == 0 {
                         forget(&mut buckets, key);
                     }
@@ -183,8 +170,7 @@ impl Shared {
             return None;
         }
         let (query, place) = {
-            let mut buckets = self.in_flight();
-            let number = self.in_flight.next();
+            let mut buckets = lock(&self.in_flight.buckets);
             let bucket = buckets.get_mut(&query.keys[0])?;
             bucket.running = bucket.running.saturating_sub(1);
             bucket.sure = bucket.sure.saturating_sub(1);
@@ -193,7 +179,7 @@ impl Shared {
                 bucket.wake.notify_one();
                 return None;
             }
-            let place = self.in_flight.place(number, bucket.sure as f64);
+            let place = self.in_flight.place(bucket.sure as f64);
             let ended = (bucket.query.clone(), place);
             if bucket.running == 0 {
                 forget(&mut buckets, &query.keys[0]);
@@ -220,12 +206,12 @@ impl Shared {
         loop {
             let _ = timeout_at(due, wake.notified()).await;
             let (query, place, is_last) = {
-                let mut buckets = self.in_flight();
+                let mut buckets = lock(&self.in_flight.buckets);
                 let Some(bucket) = buckets.get_mut(&key) else {
                     return;
                 };
-                bucket.renewed = self.in_flight.next();
-                let place = self.in_flight.place(bucket.renewed, bucket.running as f64);
+                let place = self.in_flight.place(bucket.running as f64);
+                bucket.renewed = place.number;
                 let (query, is_last) = (bucket.query.clone(), bucket.running == 0);
                 if is_last {
                     buckets.remove(&key);
