@@ -166,6 +166,18 @@ impl<'a> Lines<'a> {
         self.0.iter().any(|limit| limit.holds)
     }
 
+    /// This text of each member, in which marks stand for its numbers: see [`Named::lua`].
+    fn of_members(&self, text: &str) -> String {
+        let all: Vec<_> = self.members().map(|named| named.lua(text)).collect();
+        all.join(", ")
+    }
+
+    /// This text of each limit, in which `$` stands for its number.
+    fn of_limits(&self, text: &str, between: &str) -> String {
+        let of = |limit: &Limit<'_>| text.replace('$', &limit.number.to_string());
+        self.0.iter().map(of).collect::<Vec<_>>().join(between)
+    }
+
     /// Reads the first argument.
     fn arguments(&self) -> String {
         let mut names = vec!["op".to_owned(), "now".to_owned()];
@@ -246,16 +258,14 @@ impl<'a> Lines<'a> {
         if self.answers_more() {
             return more;
         }
-        let is_behind = |limit: &Limit<'_>| format!("now_{0} > now + ahead_{0}", limit.number);
-        let is_behind = match &*self.0 {
-            [only] => is_behind(only),
-            all => format!(
-                "({})",
-                all.iter().map(is_behind).collect::<Vec<_>>().join(" or ")
-            ),
-        };
-        let values: Vec<_> = self.0.iter().map(|limit| limit.name("value")).collect();
-        format!("{is_behind} and {more} or {}", values.join(" .. "))
+        let mut is_behind = self.of_limits("now_$ > now + ahead_$", " or ");
+        if self.0.len() > 1 {
+            is_behind = format!("({is_behind})");
+        }
+        format!(
+            "{is_behind} and {more} or {}",
+            self.of_limits("value_$", " .. ")
+        )
     }
 
     /// Whether the reply to a charge is more than the values.

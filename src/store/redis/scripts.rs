@@ -145,14 +145,12 @@ impl Scripts {
                 member.in_shadow = policy.is_in_shadow();
             }
         });
-        let layout: Vec<_> = (script.members().iter())
-            .map(|member| member.function)
-            .collect();
-        let keep_lists = (script.members().iter()).filter(|member| member.has_list());
+        let members = script.members().iter();
+        let layout: Vec<_> = members.clone().map(|member| member.function).collect();
         Self {
             limit: limit_type(limit),
             layout: layout.join("+"),
-            lists: keep_lists.count(),
+            lists: members.filter(|member| member.has_list()).count(),
             loadable: Arc::new(Loadable::new(vec![script.clone()], false, Decisions::One)),
             script,
         }

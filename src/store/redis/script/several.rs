@@ -30,11 +30,10 @@ impl Lines<'_> {
     /// Decides about each cost of the second argument, and writes what all of them leave. A refusal
     /// leaves all numbers as they were before.
     pub(super) fn several_decisions(&self, leases: bool) -> String {
-        let (mut begin, mut leave) = (String::new(), String::new());
-        let (mut before, mut restored) = (Vec::new(), String::new());
+        let mut begin = self.of_limits("local until_$, value_$\n", "");
+        let (mut leave, mut before, mut restored) = (String::new(), Vec::new(), String::new());
         for limit in &self.0 {
             let (k, ends, value) = (limit.number, limit.ends(), limit.value("now"));
-            begin += &format!("local until_{k}, value_{k}\n");
             leave += &format!(
                 "until_{k}, value_{k} = {ends}, {value}\nstored_{k}, last_{k} = value_{k}, now_{k}\n"
             );
@@ -44,26 +43,20 @@ impl Lines<'_> {
             restored += &format!("  {} = {}\n", numbers.join(", "), saved.join(", "));
             before.extend(numbers);
         }
-        let costs: Vec<_> = self.members().map(|named| named.name("cost")).collect();
         let units = self.members().filter(|named| named.counts_parts());
-        let units = units.map(|named| named.name("unit"));
-        let units: String = units.map(|it| format!("local {it} = {it}\n")).collect();
-        let read = match leases {
-            true => self.leased(),
-            false => format!(
-                "local {} = unpack('<{}', ARGV[2], at)\n",
-                costs.join(", "),
-                "I4".repeat(costs.len())
-            ),
-        };
-        let mut refused = self.refused();
-        if leases {
-            let admitted = self.members().flat_map(|it| it.names(&["named", "taken"]));
-            let admitted = admitted.collect::<Vec<_>>().join(", ");
+        let units: String = units.map(|it| it.lua("local unit_@ = unit_@\n")).collect();
+        let (mut refused, members) = (self.refused(), self.members().count());
+        let (read, bytes) = if leases {
+            let admitted = self.of_members("named_@, taken_@");
             begin += &format!("local LEASE, all_fit, {admitted} = 5, true\n");
             restored += "  all_fit = false\n";
             refused = format!("not must and {refused}");
-        }
+            (self.leased(), step_bytes(members))
+        } else {
+            let (costs, formats) = (self.of_members("cost_@"), "I4".repeat(members));
+            let read = format!("local {costs} = unpack('<{formats}', ARGV[2], at)\n");
+            (read, 4 * members)
+        };
         let decision = format!(
             "{units}{read}local before = {{{}}}\n\
              {}if {refused} then\n  \
@@ -78,10 +71,6 @@ impl Lines<'_> {
             indented(&(self.charge() + &leave)),
             self.charged()
         );
-        let bytes = match leases {
-            true => step_bytes(costs.len()),
-            false => 4 * costs.len(),
-        };
         format!(
             "local replies = {{}}\n{begin}\
              for at = 1, #ARGV[2], {bytes} do\n{}end\n\
@@ -94,34 +83,24 @@ impl Lines<'_> {
 
     /// Reads one step of a call that leases: a settlement, a decision, or a new lease.
     fn leased(&self) -> String {
-        let all = |name: &str| {
-            let names = self.members().map(|named| named.name(name));
-            names.collect::<Vec<_>>()
-        };
-        let (named, count) = (all("named").join(", "), all("named").len());
-        let parts = self.members().map(Named::parts_of_a_unit);
+        let numbers = whole(self.members().count());
+        let parts: Vec<_> = self.members().map(Named::parts_of_a_unit).collect();
         let bounds: String = self.members().map(Named::most_leased).collect();
-        let each = |value: &str| vec![value; count].join(", ");
+        let set = |name, value| format!("{} = {}\n", self.of_members(name), self.of_members(value));
         format!(
             "local cost, units, held_for\n\
-             op, cost, units, held_for, {named} = unpack('<BI4I7I7{}', ARGV[2], at)\n\
+             op, cost, units, held_for, {} = unpack('<BI4I7I7{numbers}', ARGV[2], at)\n\
              must = op == SETTLE\n\
              if op == LEASE then\n  \
                if not all_fit then break end\n\
              {bounds}  \
                if cost <= 0 then break end\n  \
-               replies[#replies + 1], op = pack('<I4{}', cost, {}), 0\n\
-             end\n\
-             {} = {}\n{} = {}\n{} = {}\n",
-            whole(count),
-            whole(count),
-            parts.collect::<Vec<_>>().join(", "),
-            all("cost").join(", "),
-            each("cost"),
-            all("taken").join(", "),
-            each("units"),
-            all("at_most").join(", "),
-            each("held_for"),
-        )
+               replies[#replies + 1], op = pack('<I4{numbers}', cost, {}), 0\n\
+             end\n",
+            self.of_members("named_@"),
+            parts.join(", ")
+        ) + &set("cost_@", "cost")
+            + &set("taken_@", "units")
+            + &set("at_most_@", "held_for")
     }
 }
