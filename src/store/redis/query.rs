@@ -198,14 +198,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             return Some(Arc::clone(&only.scripts.loadable));
         }
         let mut slots = self.states().map(|key| self.shared.servers.slot_of(key));
-        let first = slots.next();
-        match slots.all(|slot| Some(slot) == first) {
-            true => {
-                let scripts = self.all.iter().map(|query| &*query.scripts);
-                self.shared.script_cache.script_of_several(scripts)
-            }
-            false => None,
+        let first = slots.next()?;
+        if slots.any(|slot| slot != first) {
+            return None;
         }
+        let scripts = self.all.iter().map(|query| &*query.scripts);
+        self.shared.script_cache.script_of_several(scripts)
     }
 
     /// What was decided: by the reply about all of them, or by one about each. Its status is told

@@ -22,16 +22,12 @@ pub(super) fn has_tail(answer: &Bytes) -> bool {
 
 /// What decides about a key instead of its limit, as a value.
 pub(super) fn value_of_override(overriding: Override) -> Vec<u8> {
-    let kind = if overriding.lets_through {
-        LETS_THROUGH
-    } else {
-        REFUSES
+    let kind = match overriding.lets_through {
+        true => LETS_THROUGH,
+        false => REFUSES,
     };
-    [
-        &[kind],
-        &overriding.until.as_micros().to_le_bytes()[..BYTES],
-    ]
-    .concat()
+    let until = overriding.until.as_micros().to_le_bytes();
+    [&[kind], &until[..BYTES]].concat()
 }
 
 /// What has decided instead of a limit, and when; none, if it was the limit.
