@@ -1,5 +1,5 @@
 //! Simulates limits on traffic, with tollgate's own algorithms: [`simulate`] steps through
-//! requests, [`worst`] finds the worst span, and [`bound`] computes the documented bound.
+//! requests, [`worst`] finds the most in any one span, and [`bound`] computes the documented bound.
 //! [`picture`] draws the result for the docs, and [`answer`] answers the page.
 //!
 //! No algorithm is implemented here again. The formulas of the bounds are those of the property

@@ -1,4 +1,4 @@
-//! The worst span of a run.
+//! The worst span of a run: the one in which a limit let most through.
 
 use std::{
     cmp::Reverse,

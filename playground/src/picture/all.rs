@@ -25,7 +25,7 @@ pub(super) fn picture() -> String {
         (look::REFUSED, "refused", 700),
     ];
     drawing.legend((STRIP, 220), &legend);
-    drawing.text(look::MUTED_RIGHT, (WORST, 220), "worst 1 s");
+    drawing.text(look::MUTED_RIGHT, (WORST, 220), "most in 1 s");
     drawing.text(look::MUTED_RIGHT, (BOUND, 220), "bound");
     let mut told = format!("Ten a second, and the traffic is {}. ", sample::TOLD);
     let mut base = 400;

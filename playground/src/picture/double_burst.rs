@@ -26,7 +26,7 @@ pub(super) fn picture() -> String {
         (look::REFUSED, "refused", 700),
     ];
     drawing.legend((STRIP, 220), &legend);
-    drawing.text(look::MUTED_RIGHT, (WORST, 220), "in the worst second");
+    drawing.text(look::MUTED_RIGHT, (WORST, 220), "most in 1 s");
     let mut told = String::new();
     let mut base = 220;
     for (called, json) in [

@@ -89,7 +89,7 @@ impl Seen {
         (admitted - delayed, delayed, told.len() - admitted)
     }
 
-    /// The worst span found beside the printed bound.
+    /// The most in any one span, beside the printed bound.
     pub(super) fn worst_told(&self) -> String {
         let most = self
             .bound
@@ -216,7 +216,7 @@ fn worst_span(drawing: &mut Drawing, y: u64, seen: &Seen) {
     let from = x(seen.worst.until.saturating_sub(span));
     let until = x(seen.worst.until);
     drawing.line(look::WORST, (from, y), until - from);
-    let told = format!("worst {}: {}", span::told(span), seen.worst.most);
+    let told = format!("most in {}: {}", span::told(span), seen.worst.most);
     drawing.text(look::PLAIN, (until + 60, y + 60), &told);
 }
 

@@ -1,4 +1,4 @@
-//! Who was refused by each limit, when, and for how long; and the worst span of each.
+//! Who was refused by each limit, when, and for how long; and the most in any one span.
 
 use playground::bound::{Bound, Counts as Counted, bound};
 

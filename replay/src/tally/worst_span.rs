@@ -1,4 +1,4 @@
-//! The span of time in which most was let through for one key.
+//! The worst span: the span of time in which most was let through for one key.
 
 use std::collections::{HashMap, VecDeque};
 
