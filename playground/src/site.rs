@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use playground::algorithms::description;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-const SCRIPTS: [&str; 3] = ["form.js", "timeline.js", "page.js"];
+const SCRIPTS: [&str; 4] = ["form.js", "timeline.js", "verdict.js", "page.js"];
 
 /// The whole page. The first build takes a while.
 pub(crate) fn page() -> Result<String, Box<dyn Error>> {

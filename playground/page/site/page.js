@@ -28,9 +28,9 @@ function run() {
   }
   $("error").hidden = !output.error;
   $("error").textContent = output.error ?? "";
-  const verdict = output.error ? "" : less();
-  $("less").textContent = verdict;
-  $("answer").textContent = output.error ?? [...answer(), verdict].filter(Boolean).join(" · ");
+  const comparisons = output.error ? [] : compared(output, traffic.shared);
+  $("less").textContent = verdict(comparisons);
+  $("answer-text").textContent = output.error ?? inFewWords(comparisons, output);
   if (output.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
@@ -57,46 +57,6 @@ function whole() {
     .map((limit) => limit.delay.reduce((most, delay, which) => Math.max(most, at[which] + delay), 0));
   const end = Math.max(1000, at.at(-1) ?? 0, ...ends);
   return [0, end * 1.04];
-}
-
-/** What a small screen shows below the question: what each limit lets through. */
-function answer() {
-  const several = output.limits.length > 1;
-  return output.limits.map(({ numbers, worst, bound, error }, which) => {
-    const title = several ? `Limit ${which + 1}: ` : "";
-    return title + (error ?? `${numbers.admitted + numbers.delayed} let through, ${numbers.refused} refused, `
-      + `${worst.most} of at most ${bound.most ?? "?"} in any one span`);
-  });
-}
-
-/** Which of two limits lets less through in any one span; if neither, of all requests. */
-function less() {
-  const { limits } = output;
-  if (limits.length < 2 || limits.some(({ error }) => error)) return "";
-  const compared = (where, one, other) => (one === other
-    ? `${where} both limits let as much through: ${one}.`
-    : `${where} limit ${one < other ? 1 : 2} lets less through: ${Math.min(one, other)}, not `
-      + `${Math.max(one, other)}.`);
-  // What a queue releases is let through then, as what the others admit is at once.
-  const counts = ({ counts }) => counts.replace(" released", "");
-  const isSame = (one, other) => one.micros === other.micros && counts(one) === counts(other);
-  const whose = choice.traffic.shared ? "all callers" : "one caller";
-  const [ones, others] = limits.map(({ members }) => members);
-  const pairs = ones.flatMap((one) => others.filter((other) => isSame(one.bound, other.bound))
-    .map((other) => [one, other]));
-  const said = pairs.flatMap(([{ bound, worst }, other]) => {
-    const here = compared(`In the ${bound.span} with most ${counts(bound)} of ${whose}`, worst, other.worst);
-    const [most, others] = [bound.most, other.bound.most];
-    // Other traffic may get more through the one that lets less of this through.
-    const isOtherwise = most && others && most !== others && (worst - other.worst) * (most - others) <= 0;
-    return isOtherwise ? [here, compared("With any traffic", most, others)] : here;
-  });
-  if (pairs.length === 0) said.push("In a span these limits count different things.");
-  if (pairs.every(([one, other]) => one.worst === other.worst)) {
-    const admitted = limits.map(({ numbers }) => numbers.admitted + numbers.delayed);
-    said.push(compared("Of all requests", ...admitted));
-  }
-  return [...new Set(said)].join(" ");
 }
 
 /** Rust or a name in it, which a line may end in between its parts, but not in a word. */
