@@ -234,6 +234,7 @@ fn bound_shown(bound: &Bound) -> Value {
         "micros": bound.span_micros,
         "span": bound.span(),
         "formula": bound.formula,
+        "symbols": bound.symbols(),
         "counts": match bound.counts {
             Counts::Units if bound.weight == Weight::Spent => "units spent",
             Counts::Units => "units",

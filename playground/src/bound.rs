@@ -115,11 +115,46 @@ impl Bound {
             span => span::told(span),
         }
     }
+
+    /// What the symbols of the formula mean, in one sentence.
+    pub fn symbols(&self) -> String {
+        let words = self.formula.split(|it: char| !it.is_alphabetic());
+        let words: Vec<&str> = words.collect();
+        let n = match self.counts {
+            Counts::InFlight => "n is the requests that may run at once",
+            _ => "n is the quota's units",
+        };
+        let period = match words.contains(&"d") {
+            true => "P is the length of the span",
+            false => "P is its period in microseconds",
+        };
+        let meanings = [
+            (
+                words.contains(&"burst"),
+                "burst is what the full bucket holds",
+            ),
+            (words.contains(&"n"), n),
+            (words.contains(&"c"), "c is the largest cost of a request"),
+            (words.contains(&"P"), period),
+            (words.contains(&"d"), "d is the interval"),
+            (words.contains(&"max"), "max is the larger of two"),
+            (self.formula.contains('⌊'), "⌊ ⌋ rounds down"),
+            (self.formula.contains('⌈'), "⌈ ⌉ rounds up"),
+        ];
+        let meanings = meanings.into_iter().filter(|(is_used, _)| *is_used);
+        let meanings: Vec<_> = meanings.map(|(_, meaning)| meaning).collect();
+        match meanings.as_slice() {
+            [] => String::new(),
+            [only] => format!("Here {only}."),
+            [first @ .., last] => format!("Here {}, and {last}.", first.join(", ")),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{algorithms::rows, field::Field};
 
     fn of(json: &str) -> Bound {
         let request = Request {
@@ -168,6 +203,38 @@ mod tests {
             (r#"{"algorithm": "in-flight", "requests": 7}"#, 7),
         ] {
             assert_eq!(most(json), Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn each_symbol_of_each_formula_is_explained() {
+        let symbols = |json: &str| of(json).symbols();
+        let waits = r#"{"algorithm": "gcra", "quota": "10/s", "wait-at-most": "2s"}"#;
+        assert_eq!(
+            symbols(waits),
+            "Here burst is what the full bucket holds, n is the quota's units, \
+             c is the largest cost of a request, and max is the larger of two."
+        );
+        let interval = r#"{"algorithm": "min-interval", "interval": "100ms"}"#;
+        assert_eq!(
+            symbols(interval),
+            "Here P is the length of the span, d is the interval, and ⌈ ⌉ rounds up."
+        );
+        let in_flight = r#"{"algorithm": "in-flight", "requests": 7}"#;
+        assert_eq!(
+            symbols(in_flight),
+            "Here n is the requests that may run at once."
+        );
+        for (entry, row) in rows() {
+            let bound = bound(&entry.limit(row, Field::default_value).unwrap(), 1);
+            let symbols = bound.symbols();
+            let used = bound.formula.split(|it: char| !it.is_alphabetic());
+            for symbol in used.filter(|word| word.len() == 1) {
+                assert!(
+                    symbols.contains(&format!("{symbol} is ")),
+                    "{symbol}: {symbols}"
+                );
+            }
         }
     }
 

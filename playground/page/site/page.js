@@ -84,11 +84,14 @@ function panel(limit, which, several) {
   }
   const { numbers, members } = limit;
   const called = members.length > 1 ? members.map((member) => member.called).join(", and ") : element("code", {}, ...breakable(limit.rust));
-  const found = members.map(({ called, worst, bound }, place) => {
+  const found = members.flatMap(({ called, worst, bound }, place) => {
     const most = bound.most ?? "? (not computed here)";
-    return element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`),
-      ` ${countedIn(bound, worst)}, with any traffic at most `, element("b", {}, `${most}`), ` (${bound.formula})`,
-      members.length > 1 ? `: ${called}` : "");
+    return [
+      element("dd", { "data-is": "worst", "data-member": place }, element("b", {}, `${worst}`),
+        ` ${countedIn(bound, worst)}, with any traffic at most `, element("b", {}, `${most}`), ` (${bound.formula})`,
+        members.length > 1 ? `: ${called}` : ""),
+      element("dd", { class: "soft", "data-is": "symbols" }, bound.symbols),
+    ];
   });
   const values = [
     number("admitted", "admitted", numbers.admitted),

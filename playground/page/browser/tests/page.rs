@@ -23,6 +23,10 @@ fn it_shows_which_algorithm_lets_2n_through_at_a_windows_edge() {
     page.shows("[data-limit='0'] [data-is='worst']", |text| {
         text == "20 units in 1 s, with any traffic at most 20 (2n)"
     });
+    page.shows("[data-limit='1'] [data-is='symbols']", |text| {
+        text == "Here burst is what the full bucket holds, n is the quota's units, \
+                 P is its period in microseconds, and ⌊ ⌋ rounds down."
+    });
     // Of all algorithms it is one; the quota is 10.
     let twice = page.script(
         "Array.from(document.querySelectorAll('#rows tr'))
