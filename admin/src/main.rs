@@ -60,20 +60,20 @@ async fn run(args: &Args) -> Result<(), String> {
     let until = |span: Duration| SystemClock::new().now().saturating_add(span);
     match args.act {
         Act::Look => {}
-        Act::Reset => limiter.reset(only_one(&key, args)?).await.map_err(told)?,
+        Act::Reset => limiter.reset(only_one(&key, args)?).await.map_err(text)?,
         Act::Refuse { span } => {
             let refused = limiter.refuse_until(only_one(&key, args)?, until(span));
-            refused.await.map_err(told)?;
+            refused.await.map_err(text)?;
         }
         Act::LetThrough { span } => {
             let let_through = limiter.let_through_until(only_one(&key, args)?, until(span));
-            let_through.await.map_err(told)?;
+            let_through.await.map_err(text)?;
         }
     }
     // What the limits say now, in the words of Redis: its clock may be another one.
     for (name, whose) in key.keys_by_limit() {
         let one = key.of_limit(name).expect("one of its own");
-        let decision = limiter.peek(&one).await.map_err(told)?;
+        let decision = limiter.peek(&one).await.map_err(text)?;
         println!("{name} of {whose:?}: {}", shown(&decision));
     }
     Ok(())
@@ -106,7 +106,7 @@ fn is_shared(key: &KeyValue) -> bool {
     }
 }
 
-fn told(error: StoreError) -> String {
+fn text(error: StoreError) -> String {
     error.to_string()
 }
 

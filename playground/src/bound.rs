@@ -260,9 +260,9 @@ mod tests {
                 Weight::One,
             ),
         ] {
-            let told = of(json);
+            let bound = of(json);
             assert_eq!(
-                (told.most, told.counts, told.weight),
+                (bound.most, bound.counts, bound.weight),
                 (Some(most), counts, weight)
             );
         }

@@ -87,11 +87,11 @@ mod tests {
     fn lines_are_read_and_sorted() {
         let recording =
             read("# when, cost, who\n2.5, 3, bob\n\n0.000001\n1 2 alice\n9;1;bob").unwrap();
-        let told = |request: &Request| {
+        let shown = |request: &Request| {
             let caller = &*recording.callers[request.caller as usize];
             (request.at, request.cost, caller.to_owned())
         };
-        let told: Vec<_> = recording.requests.iter().map(told).collect();
+        let requests: Vec<_> = recording.requests.iter().map(shown).collect();
         let expected = [
             (1, 1, "all"),
             (1_000_000, 2, "alice"),
@@ -99,7 +99,7 @@ mod tests {
             (9_000_000, 1, "bob"),
         ];
         let expected = expected.map(|(at, cost, name)| (at, cost, name.to_owned()));
-        assert_eq!(told, expected);
+        assert_eq!(requests, expected);
     }
 
     #[test]

@@ -13,10 +13,10 @@ pub fn retry_after_seconds(micros: u64) -> u64 {
 }
 
 /// What was decided about a request, and why.
-pub fn why(tuple: &Tuple, request: &Request, told: &Decided) -> String {
+pub fn why(tuple: &Tuple, request: &Request, decided: &Decided) -> String {
     match tuple.members() {
         [limit] => {
-            let begin = match (told.is_admitted, told.delay_micros) {
+            let begin = match (decided.is_admitted, decided.delay_micros) {
                 (true, 0) => "Admitted:".to_owned(),
                 (true, delay) => format!(
                     "Delayed by {}: it is admitted, and leaves when its turn has come.",
@@ -24,15 +24,15 @@ pub fn why(tuple: &Tuple, request: &Request, told: &Decided) -> String {
                 ),
                 (false, _) => "Refused:".to_owned(),
             };
-            let end = wait(tuple, told);
-            let says = match told.delay_micros {
-                0 => says(limit, request, told),
-                _ => left(told),
+            let end = wait(tuple, decided);
+            let says = match decided.delay_micros {
+                0 => says(limit, request, decided),
+                _ => left(decided),
             };
             format!("{begin} {says}{end}")
         }
         members => {
-            let begin = match (told.is_admitted, told.delay_micros) {
+            let begin = match (decided.is_admitted, decided.delay_micros) {
                 (true, 0) => "Admitted by all.".to_owned(),
                 (true, delay) => format!(
                     "Delayed by {}: it is admitted by all, and leaves when the last one lets it.",
@@ -41,9 +41,9 @@ pub fn why(tuple: &Tuple, request: &Request, told: &Decided) -> String {
                 (false, _) => "Refused, and charged to none.".to_owned(),
             };
             let each = members.iter().enumerate().map(|(member, limit)| {
-                let own = told.of_the_member(member);
+                let own = decided.of_the_member(member);
                 let called = limit.called();
-                match (told.is_admitted, own.is_admitted) {
+                match (decided.is_admitted, own.is_admitted) {
                     (false, true) => format!(
                         "The {called} would admit it: {} of {} are left.",
                         own.remaining, own.limit
@@ -55,20 +55,20 @@ pub fn why(tuple: &Tuple, request: &Request, told: &Decided) -> String {
                 }
             });
             let each: Vec<_> = each.collect();
-            format!("{begin} {}{}", each.join(" "), wait(tuple, told))
+            format!("{begin} {}{}", each.join(" "), wait(tuple, decided))
         }
     }
 }
 
 /// What a limit says of a request, whichever others there are.
-fn says(limit: &Limit, request: &Request, told: &Decided) -> String {
+fn says(limit: &Limit, request: &Request, decided: &Decided) -> String {
     let costs = match limit.is_set("per-request") {
         true => "it is one request".to_owned(),
         false => format!("it costs {}", request.cost),
     };
-    if !told.is_admitted {
-        let (remaining, most) = (told.remaining, told.limit);
-        let reason = refusal(limit, told);
+    if !decided.is_admitted {
+        let (remaining, most) = (decided.remaining, decided.limit);
+        let reason = refusal(limit, decided);
         return format!("{costs}, and {remaining} of {most} are left. {reason}");
     }
     match limit.is_set("settled") {
@@ -77,23 +77,26 @@ fn says(limit: &Limit, request: &Request, told: &Decided) -> String {
             request.cost,
             span::told(request.runs_micros),
             request.spends,
-            left(told)
+            left(decided)
         ),
-        false => format!("{costs}. {}", left(told)),
+        false => format!("{costs}. {}", left(decided)),
     }
 }
 
-fn left(told: &Decided) -> String {
-    format!("{} of {} are left after it.", told.remaining, told.limit)
+fn left(decided: &Decided) -> String {
+    format!(
+        "{} of {} are left after it.",
+        decided.remaining, decided.limit
+    )
 }
 
 /// How long a refused caller waits; nothing of one who is admitted.
-fn wait(tuple: &Tuple, told: &Decided) -> String {
-    if told.is_admitted {
+fn wait(tuple: &Tuple, decided: &Decided) -> String {
+    if decided.is_admitted {
         return String::new();
     }
-    let Some(micros) = told.retry_after_micros else {
-        return match told.never_fits {
+    let Some(micros) = decided.retry_after_micros else {
+        return match decided.never_fits {
             true => " It never fits, so there is no Retry-After.".to_owned(),
             false => " Nobody knows when one ends, so there is no Retry-After.".to_owned(),
         };
@@ -110,11 +113,11 @@ fn wait(tuple: &Tuple, told: &Decided) -> String {
     )
 }
 
-fn refusal(limit: &Limit, told: &Decided) -> String {
-    if told.never_fits {
-        return format!("More than {} at once is never let through.", told.limit);
+fn refusal(limit: &Limit, decided: &Decided) -> String {
+    if decided.never_fits {
+        return format!("More than {} at once is never let through.", decided.limit);
     }
-    match told.limit {
+    match decided.limit {
         0 => "Nothing is let through.".to_owned(),
         _ => {
             let numbers = &|field: &str| limit.in_numbers(field);
@@ -135,22 +138,22 @@ mod tests {
     use crate::simulate::Looks;
 
     /// Of the last of these requests.
-    fn told(json: &str, requests: &[Request]) -> String {
+    fn why_of(json: &str, requests: &[Request]) -> String {
         let tuple = Tuple::read(serde_json::from_str(json).unwrap()).unwrap();
         let run = tuple.run(requests, &Looks::default());
-        let (request, told) = (requests.last().unwrap(), run.decided.last().unwrap());
-        why(&tuple, request, told)
+        let (request, decided) = (requests.last().unwrap(), run.decided.last().unwrap());
+        why(&tuple, request, decided)
     }
 
     #[test]
     fn each_refusal_says_how_long_to_wait_and_each_admission_what_is_left() {
         let bucket = r#"{"algorithm": "token-bucket", "quota": "1/2s", "burst": 2}"#;
         assert_eq!(
-            told(bucket, &[0].map(Request::at)),
+            why_of(bucket, &[0].map(Request::at)),
             "Admitted: it costs 1. 1 of 2 are left after it."
         );
         assert_eq!(
-            told(bucket, &[0, 0, 500_000].map(Request::at)),
+            why_of(bucket, &[0, 0, 500_000].map(Request::at)),
             "Refused: it costs 1, and 0 of 2 are left. What is missing comes back at 1/2s, evenly. \
              The same request is admitted 1.5 s later, if nobody else comes: Retry-After: 2."
         );
@@ -158,14 +161,14 @@ mod tests {
             cost: 3,
             ..Request::at(0)
         };
-        assert!(told(bucket, &[dear]).ends_with("It never fits, so there is no Retry-After."));
+        assert!(why_of(bucket, &[dear]).ends_with("It never fits, so there is no Retry-After."));
     }
 
     #[test]
     fn a_delay_says_how_long_it_is() {
         let queue = r#"{"algorithm": "leaky-bucket-queue", "quota": "2/s"}"#;
         assert_eq!(
-            told(queue, &[1, 1].map(|it| Request::at(it * span::SECOND))),
+            why_of(queue, &[1, 1].map(|it| Request::at(it * span::SECOND))),
             "Delayed by 500 ms: it is admitted, and leaves when its turn has come. 0 of 2 are left \
              after it."
         );
@@ -179,11 +182,11 @@ mod tests {
             (request.cost, request.spends, request.runs_micros) = (8, 2, span::SECOND);
         }
         assert_eq!(
-            told(held, &requests[..1]),
+            why_of(held, &requests[..1]),
             "Admitted: it holds 8 until it ends 1 s later, and is charged 2 then. 2 of 10 are left \
              after it."
         );
-        let refused = told(held, &requests);
+        let refused = why_of(held, &requests);
         let until = "admitted 600 ms later, if nobody else comes and all that is held is spent:";
         assert!(refused.contains(until), "{refused}");
     }
@@ -195,7 +198,7 @@ mod tests {
         for request in &mut requests {
             request.cost = 300;
         }
-        let refused = told(log, &requests);
+        let refused = why_of(log, &requests);
         let begins = "Refused: it is one request, and 0 of 1 are left.";
         assert!(refused.starts_with(begins), "{refused}");
     }
@@ -204,10 +207,10 @@ mod tests {
     fn what_is_in_flight_is_refused_without_a_wait() {
         let mut requests = [0, 1].map(Request::at);
         requests[0].runs_micros = 9;
-        let told = told(r#"{"algorithm": "in-flight", "requests": 1}"#, &requests);
+        let why = why_of(r#"{"algorithm": "in-flight", "requests": 1}"#, &requests);
         assert!(
-            told.ends_with("Nobody knows when one ends, so there is no Retry-After."),
-            "{told}"
+            why.ends_with("Nobody knows when one ends, so there is no Retry-After."),
+            "{why}"
         );
     }
     #[test]
@@ -215,12 +218,12 @@ mod tests {
         let both = r#"[{"algorithm": "token-bucket", "quota": "2/s"},
             {"algorithm": "fixed-window", "quota": "3/min"}]"#;
         assert_eq!(
-            told(both, &[0].map(Request::at)),
+            why_of(both, &[0].map(Request::at)),
             "Admitted by all. The token-bucket 2/s: it costs 1. 1 of 2 are left after it. \
              The fixed-window 3/min: it costs 1. 2 of 3 are left after it."
         );
         assert_eq!(
-            told(both, &[0, 0, 0].map(Request::at)),
+            why_of(both, &[0, 0, 0].map(Request::at)),
             "Refused, and charged to none. The token-bucket 2/s refuses: it costs 1, and 0 of 2 \
              are left. What is missing comes back at 2/s, evenly. The fixed-window 3/min would \
              admit it: 1 of 3 are left. The same request is admitted 500 ms later, if nobody else \
@@ -228,7 +231,7 @@ mod tests {
         );
         let queue = r#"[{"algorithm": "leaky-bucket-queue", "quota": "2/s"},
             {"algorithm": "in-flight", "requests": 5}]"#;
-        let delayed = told(queue, &[0, 0].map(Request::at));
+        let delayed = why_of(queue, &[0, 0].map(Request::at));
         assert!(
             delayed.starts_with(
                 "Delayed by 500 ms: it is admitted by all, and leaves when the last one lets it."

@@ -38,9 +38,9 @@ struct Passed {
 /// limit is member 0.
 pub fn worst(requests: &[Request], decided: &[Decided], member: usize, bound: &Bound) -> Worst {
     let mut buckets: BTreeMap<u32, Vec<Passed>> = BTreeMap::new();
-    for (index, (request, told)) in requests.iter().zip(decided).enumerate() {
-        if told.is_admitted && request.cost > 0 {
-            let passed = passed(index, request, (told, member), bound);
+    for (index, (request, decision)) in requests.iter().zip(decided).enumerate() {
+        if decision.is_admitted && request.cost > 0 {
+            let passed = passed(index, request, (decision, member), bound);
             buckets.entry(request.bucket).or_default().push(passed);
         }
     }
@@ -63,13 +63,13 @@ pub fn worst(requests: &[Request], decided: &[Decided], member: usize, bound: &B
 fn passed(
     index: usize,
     request: &Request,
-    (told, member): (&Decided, usize),
+    (decision, member): (&Decided, usize),
     bound: &Bound,
 ) -> Passed {
     // It leaves when the last member releases it.
-    let in_all = told.delay_micros + request.runs_micros;
+    let in_all = decision.delay_micros + request.runs_micros;
     let at = match bound.counts {
-        Counts::Releases => request.at + told.of_the_member(member).delay_micros,
+        Counts::Releases => request.at + decision.of_the_member(member).delay_micros,
         Counts::Units if bound.weight == Weight::Spent => request.at + in_all,
         _ => request.at,
     };

@@ -15,7 +15,7 @@ use std::{
 
 mod log;
 
-use log::{AGENT, RULES, Told, combined, made};
+use log::{AGENT, Line, RULES, combined, made};
 use tollgate_benches::callgrind::instructions_of;
 
 /// Lines of the shorter log, and how many more the longer one has. Requests of the first minute
@@ -25,7 +25,7 @@ const LINES: u64 = 20_000;
 /// A form of lines, the options of the program, and the most instructions of a line.
 type Bound = (
     &'static str,
-    fn(&Told) -> String,
+    fn(&Line) -> String,
     &'static [&'static str],
     u64,
 );
@@ -74,12 +74,12 @@ fn all_within(folder: &Path) -> bool {
 }
 
 /// As nginx writes it by a format of one's own.
-fn json(told: &Told) -> String {
+fn json(line: &Line) -> String {
     format!(
         "{{\"time_iso8601\":\"2026-11-22T{}+00:00\",\"remote_addr\":\"{}\",\
          \"request_method\":\"{}\",\"request_uri\":\"{}\",\"status\":\"200\",\
          \"body_bytes_sent\":{},\"host\":\"example.com\",\"http_user_agent\":\"{AGENT}\"}}",
-        told.time, told.address, told.method, told.target, told.bytes
+        line.time, line.address, line.method, line.target, line.bytes
     )
 }
 

@@ -91,7 +91,7 @@ impl Input {
 
     /// What was read.
     pub fn told(&self) -> Vec<Log> {
-        self.logs.iter().map(One::told).collect()
+        self.logs.iter().map(One::log).collect()
     }
 }
 
@@ -122,7 +122,7 @@ impl One {
         Ok(())
     }
 
-    fn told(&self) -> Log {
+    fn log(&self) -> Log {
         let unreadable = self.reader.unreadable();
         let first = unreadable.first().iter().map(|line| Unreadable {
             line: line.number,

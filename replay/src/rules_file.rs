@@ -402,7 +402,7 @@ mod tests {
         };
         assert_eq!(file.extension_names(), ["plan", "user"]);
         let limits = file.limits();
-        let told: Vec<_> = limits
+        let found: Vec<_> = limits
             .iter()
             .map(|it| (&*it.name, &*it.rule, it.in_shadow, it.numbers.len()))
             .collect();
@@ -411,6 +411,6 @@ mod tests {
             ("a", "two", true, 1),
             ("b", "two", true, 1),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
     }
 }

@@ -43,12 +43,12 @@ pub struct Scenario {
     decider: Decider,
     places: HashMap<Box<str>, usize, RandomState>,
     hasher: RandomState,
-    in_shadow: Vec<(usize, Told)>,
+    in_shadow: Vec<(usize, Verdict)>,
 }
 
 /// The decision of one limit about one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Verdict {
     Passes { delay_micros: u64 },
     WouldRefuse(Wait),
     Refuses(Wait),
@@ -116,18 +116,19 @@ impl Scenario {
         let limits = &self.setting.limits;
         decided.shadows(&mut |policy, refuses| {
             if let Some(place) = places.get(policy.policy()).copied() {
-                let told = match refuses {
+                let verdict = match refuses {
                     true => {
-                        Told::WouldRefuse(wait_in_shadow(&policy, decided.cost, &limits[place]))
+                        Verdict::WouldRefuse(wait_in_shadow(&policy, decided.cost, &limits[place]))
                     }
-                    false => Told::Passes {
+                    false => Verdict::Passes {
                         delay_micros: in_micros(policy.delay()),
                     },
                 };
-                in_shadow.push((place, told));
+                in_shadow.push((place, verdict));
             }
         });
-        let would_refuse = |(_, told): &(usize, Told)| matches!(told, Told::WouldRefuse(_));
+        let would_refuse =
+            |(_, verdict): &(usize, Verdict)| matches!(verdict, Verdict::WouldRefuse(_));
         let would_be_refused = self.in_shadow.iter().any(would_refuse);
         let delayed = decided.is_admitted && decision.is_some();
         self.counts.admitted += u64::from(decided.is_admitted);
@@ -145,23 +146,23 @@ impl Scenario {
                 continue;
             };
             let limit = &self.setting.limits[place];
-            let told = match (limit.in_shadow, &mut enforced) {
+            let verdict = match (limit.in_shadow, &mut enforced) {
                 (true, _) => {
                     let mut shadows = self.in_shadow.iter();
                     let own = shadows.find(|(of, _)| *of == place);
-                    own.map_or(Told::NotAsked, |(_, told)| *told)
+                    own.map_or(Verdict::NotAsked, |(_, verdict)| *verdict)
                 }
-                (false, None) => Told::Passes { delay_micros: 0 },
+                (false, None) => Verdict::Passes { delay_micros: 0 },
                 // They are in the order of the file, as the keys are.
                 (false, Some(policies)) => match policies.next() {
-                    Some(policy) => told_by(policy, decided.is_admitted),
-                    None => Told::NotAsked,
+                    Some(policy) => verdict_of(policy, decided.is_admitted),
+                    None => Verdict::NotAsked,
                 },
             };
             let key_hash = self.hasher.hash_one(key);
             let counts = &mut self.counts.limits[place];
-            counts.add(told, key_hash);
-            if let Told::Refuses(_) = told {
+            counts.add(verdict, key_hash);
+            if let Verdict::Refuses(_) = verdict {
                 self.counts.callers_refused.add(key_hash);
             }
             let Some(details) = &mut self.details else {
@@ -175,14 +176,14 @@ impl Scenario {
             };
             let bin = details.over_time.at(now);
             bin.requests += 1;
-            match told {
-                Told::Passes { delay_micros } => {
+            match verdict {
+                Verdict::Passes { delay_micros } => {
                     bin.delayed += u64::from(delay_micros > 0);
                     details.passed((now, delay_micros), key_hash, decided.cost, shown);
                 }
-                Told::Refuses(wait) | Told::WouldRefuse(wait) => {
-                    match told {
-                        Told::Refuses(_) => bin.refused += 1,
+                Verdict::Refuses(wait) | Verdict::WouldRefuse(wait) => {
+                    match verdict {
+                        Verdict::Refuses(_) => bin.refused += 1,
                         _ => bin.would_be_refused += 1,
                     }
                     match wait {
@@ -191,7 +192,7 @@ impl Scenario {
                     }
                     details.top.add(key_hash, shown);
                 }
-                Told::RefusedByOthers | Told::NotAsked => bin.refused_otherwise += 1,
+                Verdict::RefusedByOthers | Verdict::NotAsked => bin.refused_otherwise += 1,
             }
         }
     }
@@ -208,25 +209,25 @@ impl Scenario {
 }
 
 impl LimitCounts {
-    fn add(&mut self, told: Told, key_hash: u64) {
+    fn add(&mut self, verdict: Verdict, key_hash: u64) {
         self.requests += 1;
-        match told {
-            Told::Refuses(_) => self.refused += 1,
-            Told::WouldRefuse(_) => self.would_be_refused += 1,
-            Told::RefusedByOthers | Told::NotAsked => self.refused_by_others += 1,
-            Told::Passes { .. } => {}
+        match verdict {
+            Verdict::Refuses(_) => self.refused += 1,
+            Verdict::WouldRefuse(_) => self.would_be_refused += 1,
+            Verdict::RefusedByOthers | Verdict::NotAsked => self.refused_by_others += 1,
+            Verdict::Passes { .. } => {}
         }
-        if let Told::Refuses(_) | Told::WouldRefuse(_) = told {
+        if let Verdict::Refuses(_) | Verdict::WouldRefuse(_) = verdict {
             self.callers_refused.add(key_hash);
         }
     }
 }
 
-fn told_by(policy: &PolicyDecision, is_admitted: bool) -> Told {
+fn verdict_of(policy: &PolicyDecision, is_admitted: bool) -> Verdict {
     match (policy.is_admitted(), is_admitted) {
-        (false, _) => Told::Refuses(policy.retry_after().map(in_micros)),
-        (true, false) => Told::RefusedByOthers,
-        (true, true) => Told::Passes {
+        (false, _) => Verdict::Refuses(policy.retry_after().map(in_micros)),
+        (true, false) => Verdict::RefusedByOthers,
+        (true, true) => Verdict::Passes {
             delay_micros: in_micros(policy.delay()),
         },
     }

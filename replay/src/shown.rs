@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn one_is_told_as_one() {
-        let told = [0, 1, 2].map(|number| counted(number, "line"));
-        assert_eq!(told, ["0 lines", "1 line", "2 lines"]);
+        let texts = [0, 1, 2].map(|number| counted(number, "line"));
+        assert_eq!(texts, ["0 lines", "1 line", "2 lines"]);
     }
 
     #[test]

@@ -18,9 +18,9 @@ fn a_run_tells_all_of_each_limit() {
         bucket(),
         json!({ "algorithm": "sliding-log", "quota": "1/fortnight" }),
     ];
-    let told = asked(json!({ "ask": "run", "limits": limits, "traffic": forty_a_minute() }));
-    assert_eq!(told["requests"]["at"].as_array().unwrap().len(), 200);
-    let run = &told["limits"][0];
+    let output = asked(json!({ "ask": "run", "limits": limits, "traffic": forty_a_minute() }));
+    assert_eq!(output["requests"]["at"].as_array().unwrap().len(), 200);
+    let run = &output["limits"][0];
     assert_eq!(
         run["rust"],
         "TokenBucket::new(Quota::per_minute(40)).burst(10)"
@@ -32,7 +32,7 @@ fn a_run_tells_all_of_each_limit() {
     assert_eq!(run["bound"]["most"], 49);
     assert_eq!(run["worst"]["most"], 10);
     assert_eq!(run["outcome"][10], 2);
-    let error = told["limits"][1]["error"].as_str().unwrap();
+    let error = output["limits"][1]["error"].as_str().unwrap();
     assert!(error.contains("fortnight"));
 }
 
@@ -96,9 +96,9 @@ fn no_member_of_a_tuple_passes_its_bound_and_the_tuple_admits_no_more_than_each(
             .iter()
             .zip(&tuples)
         {
-            let told = run["members"].as_array().unwrap();
-            assert_eq!(told.len(), tuple.as_array().unwrap().len(), "{run}");
-            for member in told {
+            let members = run["members"].as_array().unwrap();
+            assert_eq!(members.len(), tuple.as_array().unwrap().len(), "{run}");
+            for member in members {
                 let bound = member["bound"]["most"].as_u64().unwrap();
                 let worst = member["worst"].as_u64().unwrap();
                 assert!(worst <= bound, "{shape}: {tuple}: {member}");
@@ -118,8 +118,8 @@ fn what_is_left_is_told_of_any_span_of_time() {
             "ask": "left", "limits": [bucket()], "traffic": traffic, "bucket": 0,
             "from": from, "until": until, "steps": 4_000,
         });
-        let told = asked(question);
-        let left = told["limits"][0]["left"].as_array().unwrap();
+        let output = asked(question);
+        let left = output["limits"][0]["left"].as_array().unwrap();
         assert_eq!(left.len(), 4_000, "{from} {until}");
         assert_eq!(left.last().unwrap(), 10, "{from} {until}");
     }

@@ -27,7 +27,7 @@ pub(super) fn picture() -> String {
     drawing.legend((STRIP, 220), &legend);
     drawing.text(look::MUTED_RIGHT, (WORST, 220), "most in 1 s");
     drawing.text(look::MUTED_RIGHT, (BOUND, 220), "bound");
-    let mut told = format!("Ten a second, and the traffic is {}. ", sample::TOLD);
+    let mut description = format!("Ten a second, and the traffic is {}. ", sample::IN_WORDS);
     let mut base = 400;
     for shown in sample::limits() {
         base += ROW;
@@ -50,10 +50,10 @@ pub(super) fn picture() -> String {
         );
         drawing.text(look::RIGHT, (BOUND, base), &most.to_string());
         let (admitted, delayed, refused) = seen.numbers();
-        told += &format!(
+        description += &format!(
             "{}: {admitted} admitted at once, {delayed} delayed, {refused} refused, {}. ",
             shown.called,
-            seen.worst_told()
+            seen.most_in_words()
         );
     }
     for second in 0..=LASTS / SECOND {
@@ -61,5 +61,5 @@ pub(super) fn picture() -> String {
         drawing.text(look::MUTED, (x, base + 200), &format!("{second} s"));
     }
     let title = "What each algorithm lets through of the same traffic";
-    drawing.finish((WIDTH, base + 280), title, told.trim_end())
+    drawing.finish((WIDTH, base + 280), title, description.trim_end())
 }

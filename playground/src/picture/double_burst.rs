@@ -27,7 +27,7 @@ pub(super) fn picture() -> String {
     ];
     drawing.legend((STRIP, 220), &legend);
     drawing.text(look::MUTED_RIGHT, (WORST, 220), "most in 1 s");
-    let mut told = String::new();
+    let mut description = String::new();
     let mut base = 220;
     for (called, json) in [
         (
@@ -59,7 +59,7 @@ pub(super) fn picture() -> String {
             seen.bound.most.unwrap_or(0)
         );
         drawing.text(look::RIGHT, (WORST, base), &worst);
-        told += &format!("{called}: {worst}. ");
+        description += &format!("{called}: {worst}. ");
     }
     for second in 0..=LASTS / SECOND {
         let x = STRIP + second * SECOND / SLOT * SLOT_WIDTH;
@@ -67,7 +67,7 @@ pub(super) fn picture() -> String {
         drawing.text(look::MUTED, (x, base + 200), &span::told(second * SECOND));
     }
     let title = "Ten a second, asked for 10 at 0.95 s and 10 at 1.05 s: a window's edge is at 1 s";
-    drawing.finish((WIDTH, base + 280), title, told.trim_end())
+    drawing.finish((WIDTH, base + 280), title, description.trim_end())
 }
 
 fn requests() -> Vec<Request> {

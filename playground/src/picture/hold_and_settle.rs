@@ -30,7 +30,7 @@ pub(super) fn picture() -> String {
         (look::REFUSED, "refused", 700),
     ];
     drawing.legend((WIDTH - 1_320, 220), &legend);
-    let mut told = String::new();
+    let mut description = String::new();
     let mut base = 220;
     for (line, run) in [
         ("TokenBucket::new(Quota::per_minute(1000))", run(&bucket())),
@@ -43,7 +43,7 @@ pub(super) fn picture() -> String {
         let admitted = run.decided.iter().filter(|it| it.is_admitted).count();
         let number = format!("{admitted} of {} admitted", run.decided.len());
         drawing.text(look::MUTED, (LEFT_EDGE, base + 190), &number);
-        told += &format!("{line}: {number}. ");
+        description += &format!("{line}: {number}. ");
         requests_of(&mut drawing, base + 320, &run);
         base += 1_350;
         let heights: Vec<_> = run.left.iter().map(|left| left * 360 / 1_000).collect();
@@ -59,7 +59,7 @@ pub(super) fn picture() -> String {
         "Each request costs {HELD} when it comes, runs for {}, and has spent {SPENT} in the end",
         span::told(RUNS)
     );
-    drawing.finish((WIDTH, base - 40), &title, told.trim_end())
+    drawing.finish((WIDTH, base - 40), &title, description.trim_end())
 }
 
 /// One every half second, each of which is over when the next but one comes.
@@ -80,10 +80,10 @@ fn run<A: KeyLimit>(rule: &A) -> Run {
 
 fn requests_of(drawing: &mut Drawing, top: u64, run: &Run) {
     let (mut admitted, mut refused) = (Path::default(), Path::default());
-    for (index, (request, told)) in requests().iter().zip(&run.decided).enumerate() {
+    for (index, (request, decision)) in requests().iter().zip(&run.decided).enumerate() {
         let x = LEFT_EDGE + request.at * SLOT_WIDTH / SLOT;
         let y = top + index as u64 % 3 * 120;
-        match told.is_admitted {
+        match decision.is_admitted {
             true => admitted.run(x, y, RUNS * SLOT_WIDTH / SLOT),
             false => refused.cross(x, y),
         }

@@ -15,7 +15,7 @@ use crate::{
 pub(super) const LASTS: u64 = 5 * SECOND;
 
 /// The traffic, in words.
-pub(super) const TOLD: &str = "10 requests at 0.9 s and 10 at 1.1 s, one every 200 ms from 2 s to \
+pub(super) const IN_WORDS: &str = "10 requests at 0.9 s and 10 at 1.1 s, one every 200 ms from 2 s to \
                                3 s, and 25 evenly from 3 s to 4 s";
 
 /// A limit, how it is called, and the name of its own picture if it has one.

@@ -130,13 +130,13 @@ impl Drawing {
     }
 
     /// The whole picture.
-    pub(super) fn finish(self, size: (u64, u64), title: &str, told: &str) -> String {
+    pub(super) fn finish(self, size: (u64, u64), title: &str, description: &str) -> String {
         let (width, height) = (Tenths(size.0), Tenths(size.1));
-        let (title, told, pieces) = (escaped(title), escaped(told), self.pieces);
+        let (title, description, pieces) = (escaped(title), escaped(description), self.pieces);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
              width=\"{width}\" height=\"{height}\" role=\"img\" aria-labelledby=\"t d\">\n\
-             <title id=\"t\">{title}</title>\n<desc id=\"d\">{told}</desc>\n\
+             <title id=\"t\">{title}</title>\n<desc id=\"d\">{description}</desc>\n\
              <style>{STYLE}</style>\n\
              <rect class=\"p\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>\n\
              {pieces}</svg>\n"

@@ -67,12 +67,12 @@ impl Seen {
 
     fn slots(&self, lasts: u64, place: impl Fn(u64, u64) -> u64) -> Vec<Slot> {
         let mut slots = vec![Slot::default(); (lasts / SLOT) as usize];
-        for (request, told) in self.requests.iter().zip(&self.run.decided) {
-            let at = place(request.at, told.delay_micros);
+        for (request, decision) in self.requests.iter().zip(&self.run.decided) {
+            let at = place(request.at, decision.delay_micros);
             let Some(slot) = slots.get_mut((at / SLOT) as usize) else {
                 continue;
             };
-            match (told.is_admitted, told.delay_micros) {
+            match (decision.is_admitted, decision.delay_micros) {
                 (true, 0) => slot.admitted += 1,
                 (true, _) => slot.delayed += 1,
                 (false, _) => slot.refused += 1,
@@ -83,14 +83,14 @@ impl Seen {
 
     /// How many were admitted at once, delayed, and refused.
     pub(super) fn numbers(&self) -> (usize, usize, usize) {
-        let told = &self.run.decided;
-        let admitted = told.iter().filter(|it| it.is_admitted).count();
-        let delayed = told.iter().filter(|it| it.delay_micros > 0).count();
-        (admitted - delayed, delayed, told.len() - admitted)
+        let decided = &self.run.decided;
+        let admitted = decided.iter().filter(|it| it.is_admitted).count();
+        let delayed = decided.iter().filter(|it| it.delay_micros > 0).count();
+        (admitted - delayed, delayed, decided.len() - admitted)
     }
 
     /// The most in any one span, beside the printed bound.
-    pub(super) fn worst_told(&self) -> String {
+    pub(super) fn most_in_words(&self) -> String {
         let most = self
             .bound
             .most
@@ -114,7 +114,7 @@ pub(super) fn picture(shown: &Shown) -> Option<Picture> {
     if delayed > 0 {
         counted += &format!(" at once, {delayed} delayed");
     }
-    counted += &format!(", {refused} refused · {}", seen.worst_told());
+    counted += &format!(", {refused} refused · {}", seen.most_in_words());
 
     let mut drawing = Drawing::default();
     drawing.text(look::CODE, (LEFT_EDGE, 220), &line);
@@ -148,7 +148,7 @@ pub(super) fn picture(shown: &Shown) -> Option<Picture> {
     }
     worst_span(&mut drawing, base + 60, &seen);
     base += 700;
-    let most = seen.run.decided.iter().map(|told| told.limit).max();
+    let most = seen.run.decided.iter().map(|decision| decision.limit).max();
     let most = most.unwrap_or(1).max(1);
     let heights: Vec<_> = seen.run.left.iter().map(|left| left * 360 / most).collect();
     drawing.text(
@@ -159,13 +159,13 @@ pub(super) fn picture(shown: &Shown) -> Option<Picture> {
     drawing.area((LEFT_EDGE, base), SLOT_WIDTH, &heights);
     axis(&mut drawing, base);
 
-    let told = format!(
+    let description = format!(
         "{}: {counted}. The traffic is {}.",
         shown.called,
-        sample::TOLD
+        sample::IN_WORDS
     );
     let title = format!("What {line} lets through");
-    let svg = drawing.finish((WIDTH, base + 260), &title, &told);
+    let svg = drawing.finish((WIDTH, base + 260), &title, &description);
     Some(Picture { name, svg })
 }
 
@@ -216,8 +216,8 @@ fn worst_span(drawing: &mut Drawing, y: u64, seen: &Seen) {
     let from = x(seen.worst.until.saturating_sub(span));
     let until = x(seen.worst.until);
     drawing.line(look::WORST, (from, y), until - from);
-    let told = format!("most in {}: {}", span::told(span), seen.worst.most);
-    drawing.text(look::PLAIN, (until + 60, y + 60), &told);
+    let label = format!("most in {}: {}", span::told(span), seen.worst.most);
+    drawing.text(look::PLAIN, (until + 60, y + 60), &label);
 }
 
 fn axis(drawing: &mut Drawing, base: u64) {

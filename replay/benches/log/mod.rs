@@ -19,8 +19,8 @@ limit = { algorithm = "token-bucket", quota = "1/s", burst = 10 }
 pub(crate) const AGENT: &str =
     "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 
-/// What a line tells.
-pub(crate) struct Told {
+/// What a line says.
+pub(crate) struct Line {
     pub(crate) address: String,
     /// Of the day.
     pub(crate) time: String,
@@ -30,7 +30,7 @@ pub(crate) struct Told {
 }
 
 /// So many lines of up to 20 000 callers, about three hundred a second; the same on each machine.
-pub(crate) fn made(lines: u64, line_of: fn(&Told) -> String) -> String {
+pub(crate) fn made(lines: u64, line_of: fn(&Line) -> String) -> String {
     let (mut log, mut random) = (String::new(), 88_172_645_463_325_252_u64);
     let mut next = || {
         random ^= random << 13;
@@ -52,27 +52,27 @@ pub(crate) fn made(lines: u64, line_of: fn(&Told) -> String) -> String {
                 ("GET", format!("/api/items/{item}?page={page}"))
             }
         };
-        let told = Told {
+        let line = Line {
             address: format!("198.51.{a}.{b}"),
             time: format!("{hour:02}:{minute:02}:{second:02}"),
             method,
             target,
             bytes: next() % 50_000,
         };
-        let _ = writeln!(log, "{}", line_of(&told));
+        let _ = writeln!(log, "{}", line_of(&line));
     }
     log
 }
 
 /// As nginx and Apache write it.
-pub(crate) fn combined(told: &Told) -> String {
-    let Told {
+pub(crate) fn combined(line: &Line) -> String {
+    let Line {
         address,
         time,
         method,
         target,
         bytes,
-    } = told;
+    } = line;
     format!(
         "{address} - - [22/Nov/2026:{time} +0000] \"{method} {target} HTTP/1.1\" 200 {bytes} \
          \"https://example.com/start\" \"{AGENT}\""

@@ -293,24 +293,24 @@ impl TimeLine {
             // The first of several.
             (slot.refused, usize::MAX - place)
         });
-        let mut told = format!(
+        let mut description = format!(
             "{of} from {begin} until {end}, {width} each: {requests} came, {refused} {called}"
         );
         let otherwise: u64 = self.bins.iter().map(|bin| bin.refused_otherwise).sum();
         if otherwise > 0 {
-            told += &format!(", {otherwise} rejected or refused by others");
+            description += &format!(", {otherwise} rejected or refused by others");
         }
         if let Some((place, slot)) = worst.filter(|_| refused > 0) {
-            told += &format!(
+            description += &format!(
                 "; most refusals, {}, from {} on",
                 slot.refused,
                 self.begins(place)
             );
         }
-        let told = crate::shown::printable(&told);
+        let description = crate::shown::printable(&description);
         let picture = OverTime {
             title: &format!("{} over time", crate::shown::printable(of)),
-            told: &told,
+            told: &description,
             bins: &slots,
             refused: called,
             ends: (&begin.to_string(), &end.to_string()),
@@ -319,7 +319,7 @@ impl TimeLine {
         writeln!(
             page,
             "<p><img width=\"720\" height=\"124\" alt=\"{}\" src=\"data:image/svg+xml;base64,{data}\"></p>",
-            html(&told)
+            html(&description)
         )
     }
 }

@@ -121,10 +121,10 @@ impl LimitReport {
             write!(f, ", in shadow")?;
         }
         writeln!(f, ": {}", self.numbers.join(", or by plan "))?;
-        let mut told = vec![counted(self.requests, "request")];
+        let mut parts = vec![counted(self.requests, "request")];
         match self.shadow {
-            true => told.push(self.share("would be refused", self.would_be_refused)),
-            false => told.push(self.share("refused", self.refused)),
+            true => parts.push(self.share("would be refused", self.would_be_refused)),
+            false => parts.push(self.share("refused", self.refused)),
         }
         for (name, number) in [
             ("refused by other limits", self.refused_by_others),
@@ -132,10 +132,10 @@ impl LimitReport {
             ("cost more than can ever fit", self.never_fit),
         ] {
             if number > 0 {
-                told.push(self.share(name, number));
+                parts.push(self.share(name, number));
             }
         }
-        writeln!(f, "  {}", told.join(", "))?;
+        writeln!(f, "  {}", parts.join(", "))?;
         for (name, quantiles) in [("wait", &self.wait), ("delay", &self.delay)] {
             if let Some(quantiles) = quantiles {
                 quantiles.write(name, f)?;

@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn counts_are_exact_while_there_are_no_more_keys_than_counters() {
         let top = counted(3, &[1, 2, 3, 3, 2, 3]);
-        let told: Vec<_> = top.top(9).iter().map(|it| (&*it.shown, it.count)).collect();
-        assert_eq!(told, [("key 3", 3), ("key 2", 2), ("key 1", 1)]);
+        let counted: Vec<_> = top.top(9).iter().map(|it| (&*it.shown, it.count)).collect();
+        assert_eq!(counted, [("key 3", 3), ("key 2", 2), ("key 1", 1)]);
         assert!(top.is_exact() && top.top(9).iter().all(|it| it.excess == 0));
     }
 

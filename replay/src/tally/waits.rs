@@ -59,10 +59,10 @@ mod tests {
         waits.add((1 << 53) - 1);
         for percent in [1, 50, 90, 99] {
             let exact = percent * 1_000 * 777;
-            let told = waits.percentile(percent as f64);
+            let found = waits.percentile(percent as f64);
             assert!(
-                (exact..=exact + exact / 1_000 + 777).contains(&told),
-                "{percent}: {told}"
+                (exact..=exact + exact / 1_000 + 777).contains(&found),
+                "{percent}: {found}"
             );
         }
         assert_eq!(waits.count(), 100_001);

@@ -29,7 +29,7 @@ const INDENT: &str = "    ";
 /// What is read of a line.
 type Read = Result<Option<Box<Logged>>, Why>;
 
-fn told(read: &Read) -> String {
+fn in_words(read: &Read) -> String {
     let logged = match read {
         Ok(Some(logged)) => logged,
         Ok(None) => return "no request".to_owned(),
@@ -37,23 +37,23 @@ fn told(read: &Read) -> String {
     };
     let seconds = logged.started_micros / 1_000_000;
     let micros = logged.started_micros % 1_000_000;
-    let mut told = format!("{} {} at {seconds}.{micros:06}", logged.method, logged.uri);
-    let mut tell = |name: &str, value: Option<String>| {
+    let mut words = format!("{} {} at {seconds}.{micros:06}", logged.method, logged.uri);
+    let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
-            write!(told, ", {name} {value}").unwrap();
+            write!(words, ", {name} {value}").unwrap();
         }
     };
-    tell(
+    add(
         "took",
         logged.took_micros.map(|micros| format!("{micros} us")),
     );
-    tell("status", logged.status.map(|status| status.to_string()));
-    tell("from", logged.address.map(|address| address.to_string()));
-    tell("user", logged.user.as_ref().map(|user| format!("{user:?}")));
+    add("status", logged.status.map(|status| status.to_string()));
+    add("from", logged.address.map(|address| address.to_string()));
+    add("user", logged.user.as_ref().map(|user| format!("{user:?}")));
     for (name, value) in &headers(logged) {
-        tell(&format!("{name}:"), Some(format!("{value:?}")));
+        add(&format!("{name}:"), Some(format!("{value:?}")));
     }
-    told
+    words
 }
 
 fn is_example(line: &str) -> bool {
@@ -75,7 +75,7 @@ fn each_line_is_read_as_it_says_below_it() {
             if is_example(line) {
                 let read = format.read(line.as_bytes(), &mut last_time, &Kept::new(None));
                 let below = lines.next().and_then(|line| line.strip_prefix(INDENT));
-                assert_eq!(below, Some(&*told(&read)), "below {line}");
+                assert_eq!(below, Some(&*in_words(&read)), "below {line}");
             }
         }
     }
@@ -102,7 +102,11 @@ fn only_the_header_fields_that_are_asked_for_are_kept_and_all_else_is_as_with_th
                     }
                     logged.headers = PackedHeaders::from(&asked_for);
                 }
-                assert_eq!(told(&read(Some(kept.clone()))), told(&all), "{line}");
+                assert_eq!(
+                    in_words(&read(Some(kept.clone()))),
+                    in_words(&all),
+                    "{line}"
+                );
             }
         }
     }

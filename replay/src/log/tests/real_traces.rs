@@ -81,7 +81,7 @@ fn assert_tells_the_requests(log: &[u8], format: Format) -> Vec<Logged> {
     assert_eq!(unreadable.count(), 0, "{text}{unreadable:?}");
     let are_left_out = reader.other() >= 4;
     assert!(are_left_out, "each request began, and one failed: {text}");
-    let told = requests.iter().map(|logged| {
+    let shown = requests.iter().map(|logged| {
         let status = logged.status.unwrap();
         format!("{} {} {status}", logged.method, logged.uri)
     });
@@ -90,7 +90,7 @@ fn assert_tells_the_requests(log: &[u8], format: Format) -> Vec<Logged> {
         "DELETE /items/7 405",
         "GET /broken 500",
     ];
-    assert_eq!(told.collect::<Vec<_>>(), wanted, "{text}");
+    assert_eq!(shown.collect::<Vec<_>>(), wanted, "{text}");
     let now = UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
     for logged in &requests {
         assert!(logged.took_micros.unwrap() < 60_000_000, "{text}");
