@@ -138,8 +138,8 @@ impl Bound {
             (words.contains(&"P"), period),
             (words.contains(&"d"), "d is the interval"),
             (words.contains(&"max"), "max is the larger of two"),
-            (self.formula.contains('⌊'), "⌊ ⌋ rounds down"),
-            (self.formula.contains('⌈'), "⌈ ⌉ rounds up"),
+            (self.formula.contains('⌊'), "⌊x⌋ is x rounded down"),
+            (self.formula.contains('⌈'), "⌈x⌉ is x rounded up"),
         ];
         let meanings = meanings.into_iter().filter(|(is_used, _)| *is_used);
         let meanings: Vec<_> = meanings.map(|(_, meaning)| meaning).collect();
@@ -218,7 +218,7 @@ mod tests {
         let interval = r#"{"algorithm": "min-interval", "interval": "100ms"}"#;
         assert_eq!(
             symbols(interval),
-            "Here P is the length of the span, d is the interval, and ⌈ ⌉ rounds up."
+            "Here P is the length of the span, d is the interval, and ⌈x⌉ is x rounded up."
         );
         let in_flight = r#"{"algorithm": "in-flight", "requests": 7}"#;
         assert_eq!(

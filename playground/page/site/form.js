@@ -68,8 +68,9 @@ const TRIES = {
 };
 
 const NOTES = {
-  "Guesses at a login": "Against guessing take the limit that lets less through in any one span. To count only wrong "
-    + "passwords, tick “holds the cost while it runs, charges what it spends” for both: see “Wrong passwords” in the cookbook of the docs.",
+  "Guesses at a login": "A guess costs one unit. Against guessing take the limit that lets less through in any one span "
+    + "of time: the first line of the results says which. To count only wrong passwords, tick “holds the cost while it "
+    + "runs, charges what it spends” for both: see “Wrong passwords” in the cookbook of the docs.",
 };
 
 const MOST_MEMBERS = 3;

@@ -30,7 +30,8 @@ function run() {
   $("error").textContent = output.error ?? "";
   const comparisons = output.error ? [] : compared(output, traffic.shared);
   $("less").textContent = verdict(comparisons);
-  $("answer-text").textContent = output.error ?? inFewWords(comparisons, output);
+  const [compares, more] = output.error ? ["", output.error] : inFewWords(comparisons, output);
+  $("answer-text").replaceChildren(element("b", {}, compares), more);
   if (output.error) {
     $("panels").replaceChildren();
     $("rows").replaceChildren();
