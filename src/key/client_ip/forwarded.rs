@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::{
-    line::{Line, SplitLast, trim},
+    line::{LastItem, trim},
     node::{self, Unreadable},
 };
 
-/// The `for` of each element of one line, from the right; empty elements are left out.
+/// The last element, and what is before its comma, if there is one.
 ///
 /// Quotes, too, are matched from the right. In a valid line that makes no difference: going back,
 /// the first quote without a backslash is the one that opens the string. In an invalid line, a
@@ -16,13 +16,7 @@ use super::{
 /// So an element never depends on anything to its left. If the line is cut, every element after a
 /// comma is the same as in the whole line. A piece without a comma before it (the end of an
 /// element, of a string in one, or a quote whose backslashes may have been cut off) is left out.
-pub(super) fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
-    line.items(split_last_element)
-        .map(|element| client_of(element?))
-}
-
-/// The last element, and what is before its comma, if there is one.
-fn split_last_element(line: &[u8]) -> SplitLast<'_> {
+pub(super) fn split_last_element(line: &[u8]) -> LastItem<'_> {
     let mut end = line.len();
     while let Some(at) = end.checked_sub(1) {
         end = match line[at] {
@@ -52,7 +46,7 @@ fn opening_quote(mut before: &[u8]) -> Option<usize> {
 }
 
 /// The address in the one `for` of an element.
-fn client_of(element: &[u8]) -> Result<IpAddr, Unreadable> {
+pub(super) fn client_of(element: &[u8]) -> Result<IpAddr, Unreadable> {
     let mut client = None;
     let mut rest = Some(element);
     while let Some(pairs) = rest {
@@ -118,7 +112,11 @@ fn is_token_char(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::*;
+
+    fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
+        HeaderFormat::Forwarded.addresses(line)
+    }
 
     fn read(line: &str) -> Vec<Option<String>> {
         from_the_right(Line {

@@ -11,7 +11,22 @@ pub(super) struct Line<'a> {
 }
 
 /// The last item of a text, and what is before it, if there is more.
-pub(super) type SplitLast<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
+pub(super) type LastItem<'a> = (Option<&'a [u8]>, Result<&'a [u8], Unreadable>);
+
+pub(super) type SplitLast = fn(&[u8]) -> LastItem<'_>;
+
+/// As in `X-Forwarded-For`: addresses separated by commas; it has no standard.
+pub(super) fn split_at_last_comma(line: &[u8]) -> LastItem<'_> {
+    match line.iter().rposition(|&byte| byte == b',') {
+        Some(comma) => (Some(&line[..comma]), Ok(&line[comma + 1..])),
+        None => (None, Ok(line)),
+    }
+}
+
+/// A line that is one item.
+pub(super) fn do_not_split(line: &[u8]) -> LastItem<'_> {
+    (None, Ok(line))
+}
 
 /// The lines from the last one on, until `max` bytes are read. Each line counts one byte more, for
 /// the comma between two joined lines.
@@ -38,7 +53,7 @@ impl<'a> Line<'a> {
     /// of an item.
     pub(super) fn items(
         self,
-        split_last: fn(&'a [u8]) -> SplitLast<'a>,
+        split_last: SplitLast,
     ) -> impl Iterator<Item = Result<&'a [u8], Unreadable>> {
         let mut rest = Some(self.text);
         std::iter::from_fn(move || {
@@ -63,7 +78,7 @@ pub(super) fn trim(mut text: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::*, *};
 
     fn read(lines: &[&'static str], max: usize) -> Vec<(&'static str, bool)> {
         let lines = last_bytes(lines.iter().map(|line| line.as_bytes()), max);
@@ -91,5 +106,56 @@ mod tests {
             read(&["", "", ""], 2),
             [("", false), ("", false), ("", true)]
         );
+    }
+
+    fn from_the_right(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
+        HeaderFormat::XForwardedFor.addresses(line)
+    }
+
+    fn ip(text: &str) -> Result<IpAddr, Unreadable> {
+        Ok(text.parse().unwrap())
+    }
+
+    #[test]
+    fn items_come_from_the_right_and_empty_ones_do_not() {
+        let line = Line {
+            text: b",1.1.1.1, ,\t2.2.2.2 ,x,,",
+            is_cut: false,
+        };
+        let items: Vec<_> = from_the_right(line).collect();
+        assert_eq!(items, [Err(Unreadable), ip("2.2.2.2"), ip("1.1.1.1")]);
+    }
+
+    #[test]
+    fn a_line_without_items_says_nothing() {
+        for line in [&b""[..], b" ", b",", ", ,\t,".as_bytes()] {
+            assert_eq!(
+                from_the_right(Line {
+                    text: line,
+                    is_cut: false
+                })
+                .count(),
+                0,
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_item_that_may_have_been_cut_is_left_out_and_one_after_a_comma_is_kept() {
+        let line = b"11.1.1.1,22.2.2.2";
+        let told = |at| {
+            from_the_right(Line {
+                text: &line[at..],
+                is_cut: true,
+            })
+            .collect::<Vec<_>>()
+        };
+        for at in 0..=8 {
+            assert_eq!(told(at), [ip("22.2.2.2"), Err(Unreadable)], "{at}");
+        }
+        for at in 9..line.len() {
+            assert_eq!(told(at), [Err(Unreadable)], "{at}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 
 use found::Found;
-use line::{Line, last_bytes};
+use line::{Line, SplitLast, last_bytes};
 use node::Unreadable;
 use trusted::TrustedProxies;
 
@@ -26,7 +26,6 @@ mod tests;
 #[cfg(test)]
 mod tests_hostile;
 mod trusted;
-mod x_forwarded_for;
 
 /// Charges a request to the IP address of the client that a trusted proxy names in **one** header;
 /// answers 500 if the server does not know the peer.
@@ -283,15 +282,8 @@ impl ClientIp {
             return Err(MissingKey::of_header(&self.header, REPEATED));
         }
         let lines = last_bytes(lines().map(|line| line.as_bytes()), MAX_BYTES);
-        Ok(match self.format {
-            HeaderFormat::XForwardedFor => {
-                self.first_untrusted(peer, lines.flat_map(x_forwarded_for::from_the_right))
-            }
-            HeaderFormat::Forwarded => {
-                self.first_untrusted(peer, lines.flat_map(forwarded::from_the_right))
-            }
-            HeaderFormat::OneAddress => self.first_untrusted(peer, lines.flat_map(one_address)),
-        })
+        let hops = lines.flat_map(|line| self.format.addresses(line));
+        Ok(self.first_untrusted(peer, hops))
     }
 
     /// Skips the trusted proxies, from the nearest on: the first other address is the client.
@@ -312,12 +304,6 @@ impl ClientIp {
         }
         last_proxy.map_or(Found::Missing, Found::Client)
     }
-}
-
-/// The address in a line that has only one.
-fn one_address(line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
-    line.items(|value| (None, Ok(value)))
-        .map(|value| node::lenient(value?))
 }
 
 impl<B> KeyExtractor<Request<B>> for ClientIp {
@@ -351,4 +337,16 @@ enum HeaderFormat {
     XForwardedFor,
     Forwarded,
     OneAddress,
+}
+
+impl HeaderFormat {
+    /// The addresses in one line, from the right; empty items are left out.
+    fn addresses(self, line: Line<'_>) -> impl Iterator<Item = Result<IpAddr, Unreadable>> {
+        let (split_last, read): (SplitLast, fn(&[u8]) -> _) = match self {
+            Self::XForwardedFor => (line::split_at_last_comma, node::lenient),
+            Self::Forwarded => (forwarded::split_last_element, forwarded::client_of),
+            Self::OneAddress => (line::do_not_split, node::lenient),
+        };
+        line.items(split_last).map(move |item| read(item?))
+    }
 }

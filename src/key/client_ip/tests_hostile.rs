@@ -94,8 +94,8 @@ fn the_parsers_panic_on_no_bytes_even_those_that_http_does_not_allow() {
         let line = line(&mut random);
         let (text, is_cut) = (&*line, false);
         let whole = Line { text, is_cut };
-        let _ = x_forwarded_for::from_the_right(whole).count();
-        let _ = forwarded::from_the_right(whole).count();
+        let _ = HeaderFormat::XForwardedFor.addresses(whole).count();
+        let _ = HeaderFormat::Forwarded.addresses(whole).count();
         for end in 0..line.len() {
             let _ = node::lenient(&line[..end]);
             let _ = node::rfc7239(&line[..end]);
