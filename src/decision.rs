@@ -204,14 +204,10 @@ impl Decision {
 
     #[inline]
     pub(crate) fn binding(&self) -> &PolicyDecision {
-        let all = self.all();
-        let mut binding = &all[0];
-        for policy in &all[1..] {
-            if severity(&policy.status()) > severity(&binding.status()) {
-                binding = policy;
-            }
-        }
-        binding
+        // From the last on: of equals the first binds.
+        let all = self.all().iter().rev();
+        let binding = all.max_by(|a, b| severity(&a.status()).cmp(&severity(&b.status())));
+        binding.expect("at least one policy")
     }
 
     /// Its policies; one without a limit, where there is none.
