@@ -60,11 +60,15 @@ impl KeySource {
         }
     }
 
-    /// Whether it is so, whatever part of the key a request lacks.
-    pub(super) fn all(&self, is_so: &impl Fn(OnMissing) -> bool) -> bool {
+    /// Whether a rule with this key applies to a request, whatever part of the key that lacks.
+    pub(super) fn applies_always(&self, in_shadow: bool) -> bool {
         match self {
-            Self::Header(_, on_missing) | Self::Extension(_, on_missing) => is_so(*on_missing),
-            Self::Several(sources) => sources.iter().all(|source| source.all(is_so)),
+            Self::Header(_, on_missing) | Self::Extension(_, on_missing) => match on_missing {
+                OnMissing::Reject => !in_shadow,
+                OnMissing::Next => false,
+                OnMissing::Shared => true,
+            },
+            Self::Several(sources) => sources.iter().all(|it| it.applies_always(in_shadow)),
             _ => true,
         }
     }

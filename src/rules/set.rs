@@ -11,7 +11,7 @@ use crate::{
 
 use super::{
     key::{Charge, RuleKey},
-    key_source::{KeySource, OnMissing, PlanSource},
+    key_source::{KeySource, PlanSource},
     limit::LimitTable,
     matched::MatchedRoutes,
     routes::{Methods, Routes},
@@ -106,11 +106,7 @@ impl RuleSet {
 impl Rule {
     /// Whether no later rule is asked about a request of one of its routes.
     pub(super) fn always_applies(&self) -> bool {
-        self.key.all(&|on_missing| match on_missing {
-            OnMissing::Reject => !self.in_shadow,
-            OnMissing::Next => false,
-            OnMissing::Shared => true,
-        })
+        self.key.applies_always(self.in_shadow)
     }
 
     /// The limits that a request is charged to.
