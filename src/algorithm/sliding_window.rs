@@ -95,11 +95,7 @@ impl Weighing {
             last if last + self.period_micros >= start => (state.current, 0),
             _ => (0, 0),
         };
-        TwoWindows {
-            stamp,
-            previous,
-            current,
-        }
+        TwoWindows::new(stamp, previous, current)
     }
 
     #[inline]
@@ -156,6 +152,15 @@ impl Weighing {
 
 impl TwoWindows {
     #[inline]
+    fn new(stamp: u64, previous: u64, current: u64) -> Self {
+        Self {
+            stamp,
+            previous,
+            current,
+        }
+    }
+
+    #[inline]
     fn with(self, units: u64) -> Self {
         let current = self.current.saturating_add(units).min(MAX_UNITS);
         Self { current, ..self }
@@ -194,11 +199,7 @@ impl Algorithm for SlidingWindow {
     }
 
     fn fresh(&self, at: Timestamp) -> TwoWindows {
-        TwoWindows {
-            stamp: at.as_micros(),
-            previous: 0,
-            current: 0,
-        }
+        TwoWindows::new(at.as_micros(), 0, 0)
     }
 
     /// The windows are worked out once.
@@ -276,11 +277,7 @@ impl SlidingWindow {
         ];
         LazyStatus::new(cost, numbers, |numbers, limit, refused_cost| {
             let [stamp, previous, current, now, period, tick, _] = *numbers;
-            let windows = TwoWindows {
-                stamp,
-                previous,
-                current,
-            };
+            let windows = TwoWindows::new(stamp, previous, current);
             let by = Weighing::new(limit, period, tick);
             by.status_of(&windows, refused_cost, Timestamp::from_micros(now))
         })
@@ -317,11 +314,7 @@ impl Scripted for SlidingWindow {
             return None;
         };
         let makes_sense = previous <= MAX_UNITS && current <= MAX_UNITS;
-        makes_sense.then_some(TwoWindows {
-            stamp: at.as_micros(),
-            previous,
-            current,
-        })
+        makes_sense.then(|| TwoWindows::new(at.as_micros(), previous, current))
     }
 
     fn numbers(&self, state: &TwoWindows, at: Timestamp, output: &mut dyn FnMut(u64)) {
