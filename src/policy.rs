@@ -7,7 +7,10 @@ use std::{
 
 use siphasher::sip::SipHasher24;
 
-use crate::{error::ConfigError, quota::Quota};
+use crate::{
+    error::ConfigError,
+    quota::{Quota, in_largest_unit},
+};
 
 mod name;
 
@@ -368,17 +371,10 @@ pub(crate) struct Span(pub(crate) u64);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 5] = [
-            (86_400_000_000, "d"),
-            (3_600_000_000, "h"),
-            (60_000_000, "m"),
-            (1_000_000, "s"),
-            (1_000, "ms"),
-        ];
-        let whole = |&&(micros, _): &&(u64, &str)| self.0 > 0 && self.0.is_multiple_of(micros);
-        match UNITS.iter().find(whole) {
-            Some((micros, unit)) => write!(f, "{}{unit}", self.0 / micros),
-            None => write!(f, "{}us", self.0),
+        match in_largest_unit(self.0) {
+            (days, "day") => write!(f, "{days}d"),
+            (minutes, "min") => write!(f, "{minutes}m"),
+            (many, unit) => write!(f, "{many}{unit}"),
         }
     }
 }

@@ -152,20 +152,23 @@ const UNITS_OF_TIME: [(&str, u64); 6] = [
     ("us", 1),
 ];
 
+/// This time in the largest unit that it is a whole number of.
+pub(crate) fn in_largest_unit(micros: u64) -> (u64, &'static str) {
+    let is_whole = |(_, unit): &(&str, u64)| micros > 0 && micros.is_multiple_of(*unit);
+    let found = UNITS_OF_TIME.into_iter().find(is_whole);
+    let (name, unit) = found.unwrap_or(("us", 1));
+    (micros / unit, name)
+}
+
 /// Units per period, the period in the largest unit that it is a whole number of: `20/s`, `3/10s`,
 /// `1/1500us`.
 ///
 /// This text is parsed as the same quota again.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_whole = |(_, micros): &(&str, u64)| self.period_micros.is_multiple_of(*micros);
-        let (unit, micros) = UNITS_OF_TIME
-            .into_iter()
-            .find(is_whole)
-            .unwrap_or(("us", 1));
-        match self.period_micros / micros {
-            1 => write!(f, "{}/{unit}", self.units),
-            many => write!(f, "{}/{many}{unit}", self.units),
+        match in_largest_unit(self.period_micros) {
+            (1, unit) => write!(f, "{}/{unit}", self.units),
+            (many, unit) => write!(f, "{}/{many}{unit}", self.units),
         }
     }
 }
