@@ -121,11 +121,9 @@ impl DebtBucket {
     fn resolve(numbers: &[u64; 7], limit: u64, refused_cost: u64) -> Status {
         let [debt, tick, now, unit, rate, tick_and_cost, burst_and_rest] = *numbers;
         let (tick_micros, cost) = (tick_and_cost >> 32, tick_and_cost & u64::from(u32::MAX));
-        let (burst, rest) = (
-            burst_and_rest - burst_and_rest % unit,
-            burst_and_rest % unit,
-        );
-        let (capacity, is_admitted) = (limit * unit + rest, refused_cost == 0);
+        let rest = burst_and_rest % unit;
+        let (burst, capacity) = (burst_and_rest - rest, limit * unit + rest);
+        let is_admitted = refused_cost == 0;
         let micros_to_pay = |parts: u64| {
             let ticks = match rate {
                 _ if parts == 0 => return Some(0),
@@ -255,8 +253,7 @@ impl Algorithm for DebtBucket {
     }
 
     fn status(&self, state: &Owing, cost: u32, admitted: bool, now: Timestamp) -> Status {
-        let status = self.lazy_status(state, (cost, admitted), now);
-        status.resolve(self.policy.limit())
+        self.status_beside(state, 0, (cost, admitted), now)
     }
 
     fn lazy_status(&self, state: &Owing, cost: Asked, now: Timestamp) -> LazyStatus {
