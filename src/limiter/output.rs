@@ -1,7 +1,7 @@
 //! What a call asks of the store, and what it brings the caller.
 
 use crate::{
-    algorithm::{Ending, Limit},
+    algorithm::Limit,
     decision::Decision,
     hold::{EndsWhen, Hold},
     key::Key,
@@ -40,19 +40,6 @@ pub trait Output<L: Limit, K: Key>: Sized {
         cost: u32,
         verdict: Option<Verdict<L::Snapshot>>,
     ) -> Self;
-}
-
-/// Charges a held cost. `until_ready` holds first: whoever gives up before is not charged.
-pub(super) fn charge_what_is_held<L: Limit, K: Key, S: Store<L, K>, Q: AsKey<K> + ?Sized>(
-    (store, limit, key): (&S, &L, &Q),
-    verdict: &Verdict<L::Snapshot>,
-    cost: u32,
-) {
-    if L::SETTLES && verdict.admitted && cost > 0 {
-        let (held, spent) = (cost, cost);
-        let settled = Change::End(&verdict.snapshot, Ending::Settled { held, spent });
-        drop(store.change(limit, key, settled));
-    }
 }
 
 const DECIDED: &str = "it asks for a decision";

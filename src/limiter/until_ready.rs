@@ -14,9 +14,7 @@ use crate::{
     store::{AsKey, Ask, Change, Decided, Store, Verdict},
 };
 
-use super::{
-    RateLimiter, gives_back_what_it_takes, output::charge_what_is_held, waiting_lines::Waiter,
-};
+use super::{RateLimiter, gives_back_what_it_takes, waiting_lines::Waiter};
 
 /// How often the first in line looks whether there is room before the announced wait is over, or
 /// asks anew where none is announced.
@@ -109,7 +107,12 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
                 turn.is_over = true;
                 has_waited = true;
             }
-            charge_what_is_held((&self.store, limit, key), admission, cost);
+            // It was held first, so that whoever gives up before is not charged.
+            if C::Limit::SETTLES && cost > 0 {
+                let (held, spent) = (cost, cost);
+                let settled = Change::End(&admission.snapshot, Ending::Settled { held, spent });
+                drop(self.store.change(limit, key, settled));
+            }
         }
         let waited = has_waited.then(|| since.elapsed());
         let answered = verdict.as_ref().map(Some);
