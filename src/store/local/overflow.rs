@@ -64,19 +64,6 @@ impl<S> Overflow<S> {
         self.is_charged.store(true, Ordering::Release);
     }
 
-    /// The first state of a key that gets an entry: what this bucket owes while it is charged,
-    /// since the key may have been charged here. None, if that is nothing.
-    #[inline]
-    pub(super) fn initial_state<A: KeyLimit<State = S>, K>(
-        &self,
-        limit: &A,
-        now: Now<'_>,
-        drops: &mut DeferredDrops<K, S>,
-    ) -> Option<S> {
-        let bucket = self.lock_if_charged(limit, now, drops)?;
-        Some(limit.inherit(&bucket, now()))
-    }
-
     /// Whether the bucket owes anything.
     pub(super) fn is_charged(&self) -> bool {
         self.is_charged.load(Ordering::Acquire)
@@ -100,7 +87,7 @@ impl<S> Overflow<S> {
 
     /// Locks the bucket if it owes anything. It is emptied if it does no more.
     #[inline]
-    fn lock_if_charged<A: KeyLimit<State = S>, K>(
+    pub(super) fn lock_if_charged<A: KeyLimit<State = S>, K>(
         &self,
         limit: &A,
         now: Now<'_>,

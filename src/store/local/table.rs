@@ -320,7 +320,9 @@ impl<K: Key, S> Table<K, S> {
         }
         // The key's own code, which may panic, runs before anything is charged.
         shard.entries.make_room(|key| self.shards.hash(key));
-        let owed = self.overflow.initial_state(limit, now, drops);
+        // It may have been charged in the shared bucket, and then starts from what that owes.
+        let shared = self.overflow.lock_if_charged(limit, now, drops);
+        let owed = shared.map(|shared| limit.inherit(&shared, now()));
         let state = owed.unwrap_or_else(|| fresh_state(limit));
         Ok(LockedState::New {
             shard,
