@@ -3,7 +3,6 @@
 use std::{
     fmt,
     hash::{Hash, Hasher},
-    iter::repeat_n,
     net::IpAddr,
     ops::Range,
     sync::Arc,
@@ -36,9 +35,12 @@ impl Charge {
     /// A charge of this key to each of the limits.
     #[inline]
     pub(super) fn each(limits: Range<u32>, key: KeyValue) -> Few<Self> {
-        let keys = repeat_n(key, limits.len());
-        let each = limits.zip(keys).map(|(limit, key)| Self { limit, key });
-        each.collect()
+        if limits.len() == 1 {
+            let limit = limits.start;
+            return Few::One(Self { limit, key });
+        }
+        let key = || key.clone();
+        limits.map(|limit| Self { limit, key: key() }).collect()
     }
 }
 

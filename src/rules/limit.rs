@@ -110,7 +110,12 @@ pub(crate) type NumberedSnapshot = (u32, LazyStatus);
 
 impl RuleSnapshot {
     #[inline]
-    pub(crate) fn new(
+    pub(crate) fn one(limits: Arc<LimitTable>, snapshot: NumberedSnapshot) -> Self {
+        let snapshots = Few::One(snapshot);
+        Self { limits, snapshots }
+    }
+
+    pub(crate) fn several(
         limits: Arc<LimitTable>,
         snapshots: impl IntoIterator<Item = NumberedSnapshot>,
     ) -> Self {

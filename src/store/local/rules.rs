@@ -40,7 +40,7 @@ impl LocalBuckets<RuleKey> for RuleLimits {
                 let rule = limits.limit(limit);
                 let table = tables.table(rule.table_id());
                 let Verdict { admitted, snapshot } = table.decide(rule, &key, ask, clock);
-                let snapshot = RuleSnapshot::new(limits, [(limit, snapshot)]);
+                let snapshot = RuleSnapshot::one(limits, (limit, snapshot));
                 Verdict { admitted, snapshot }
             }
             Err(key) => decide_several(tables, &key, ask, &|| clock.now()),
@@ -93,6 +93,6 @@ fn decide_several(
         (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));
     Verdict {
         admitted,
-        snapshot: RuleSnapshot::new(Arc::clone(limits), snapshots),
+        snapshot: RuleSnapshot::several(Arc::clone(limits), snapshots),
     }
 }
