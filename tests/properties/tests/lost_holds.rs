@@ -148,20 +148,3 @@ fn what_is_settled_after_a_failover_passes_the_bound_by_no_more_than_was_lost() 
         Ok(())
     });
 }
-
-#[test]
-fn it_is_passed_by_as_much_whether_those_who_were_lost_spend_it_or_others() {
-    let rule = SlidingLog::new(Quota::per_day(10)).settled();
-    let before = [Step::Hold(2)];
-    let unseen = [Step::Hold(3)];
-    // The new server has room for eight. The lost hold is settled first, with nothing or with all
-    // of it: it frees as much of the others'.
-    for quarters in [0, 4] {
-        let after = [Step::Hold(4), Step::Hold(4), Step::Settle(1, quarters)];
-        let beyond = beyond_the_bound(&rule, 10, [&before, &unseen, &after]);
-        assert_eq!(beyond, (3, 3), "{quarters} quarters");
-    }
-    // Where nobody else's hold is known, it frees nothing, and what it spends is charged to nobody.
-    let gone = beyond_the_bound(&rule, 10, [&[], &unseen, &[Step::Wait(1), Step::Hold(4)]]);
-    assert_eq!(gone, (3, 3));
-}
