@@ -6,7 +6,6 @@ use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 use tollgate::{Quota, algorithm::*};
 use tollgate_algorithms::every_algorithm;
 use tollgate_properties::{
-    formulas,
     model::*,
     numbers::Numbers,
     search::{Search, worst},
@@ -140,55 +139,4 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
     }
     let is_each_refunded = refunded.values().all(|refunded| *refunded > 0);
     assert!(is_each_refunded, "{refunded:?}");
-}
-
-/// The members of the tuples here, each with its bound: units in a span of the period, with costs
-/// up to `c`.
-fn bounds_of(n: u64, period: u64, burst: u64, interval: u64, c: u64) -> [i128; 4] {
-    let (n, period, c) = (i128::from(n), i128::from(period), i128::from(c));
-    [
-        formulas::debt_bucket(burst.into(), n, period, 1),
-        formulas::min_interval(interval.into(), period) * c,
-        formulas::fixed_window(n, period),
-        formulas::sliding_window(n, period),
-    ]
-}
-
-/// Never more than the tightest member's bound. Mostly as much, but not always: two rules may not
-/// be at their worst in the same span.
-#[test]
-fn tuples_let_through_no_more_than_their_tightest_member() {
-    let (mut cases, mut reached) = (0, 0);
-    let mut count = |was_reached: bool| {
-        cases += 1;
-        reached += usize::from(was_reached);
-    };
-    for (n, period) in quotas(5).filter(|(n, _)| *n > 0) {
-        for (burst, interval) in [(1, 1), (2, 2), (3, 1), (4, 3)] {
-            let what = format!("{n} in {period}, burst {burst}, interval {interval}");
-            let quota = quota(n, period);
-            let (bucket, gap) = (
-                TokenBucket::new(quota).burst(burst),
-                MinInterval::new(micros(interval)),
-            );
-            let (window, sliding) = (FixedWindow::new(quota), SlidingWindow::new(quota));
-            let search = Search::units(period, 2);
-            let [b, g, w, s] = bounds_of(n, period, burst, interval, 2);
-            let two = (bucket.clone(), gap.clone());
-            count(stays_within(&what, &two, search, b.min(g)));
-            let two = (window.clone(), bucket.clone());
-            count(stays_within(&what, &two, search, w.min(b)));
-            let three = (window.clone(), sliding.clone(), bucket.clone());
-            count(stays_within(&what, &three, search, w.min(s).min(b)));
-            let log = SlidingLog::new(quota);
-            let four = (bucket, gap, window, log);
-            count(stays_within(
-                &what,
-                &four,
-                search,
-                b.min(g).min(w).min(n.into()),
-            ));
-        }
-    }
-    assert!(reached * 4 > cases * 3, "{reached} of {cases}");
 }
