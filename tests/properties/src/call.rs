@@ -4,7 +4,7 @@ use std::any::Any;
 
 use tollgate::{
     Decision, PolicyDecision,
-    algorithm::{self, KeyLimit, Override},
+    algorithm::{self, Limit, Override},
 };
 
 /// What is asked.
@@ -42,7 +42,7 @@ pub struct Admission {
 pub type Answer = Option<Admission>;
 
 impl Admission {
-    pub(crate) fn of<A: KeyLimit>(algorithm: &A, cost: u32, snapshot: A::Snapshot) -> Answer {
+    pub(crate) fn of<A: Limit>(algorithm: &A, cost: u32, snapshot: A::Snapshot) -> Answer {
         let mut in_shadow = Vec::new();
         algorithm.shadows_of(&snapshot, &mut |policy, would_refuse| {
             in_shadow.push((policy, would_refuse));
@@ -55,7 +55,7 @@ impl Admission {
         })
     }
 
-    pub(crate) fn snapshot<A: KeyLimit>(&self) -> &A::Snapshot {
+    pub(crate) fn snapshot<A: Limit>(&self) -> &A::Snapshot {
         let snapshot = self.snapshot.downcast_ref();
         snapshot.expect("an admission by the same algorithm")
     }

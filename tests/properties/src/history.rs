@@ -99,7 +99,11 @@ impl Op {
 impl Turn {
     /// The time after this move, from `now`; `wait` is the one announced last.
     pub fn of(self, now: i128, wait: i128, subject: &Subject) -> i128 {
-        let (shortest, longest) = (subject.shortest_span(), subject.longest_span());
+        self.within(now, wait, [subject.shortest_span(), subject.longest_span()])
+    }
+
+    /// The same, where these are the spans.
+    pub fn within(self, now: i128, wait: i128, [shortest, longest]: [i128; 2]) -> i128 {
         let moved = match self {
             Self::Still => 0,
             Self::Ticks(ticks) => i128::from(ticks),
@@ -190,13 +194,21 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Anything, and debits.
-pub fn any_history_with_debits() -> impl Strategy<Value = History> {
-    let op = prop_oneof![16 => any_op(), 3 => cost().prop_map(Op::Debit)];
-    history(prop_oneof![6 => forward(), 1 => back()], op)
+fn any_op_or_debit() -> impl Strategy<Value = Op> {
+    prop_oneof![16 => any_op(), 3 => cost().prop_map(Op::Debit)]
 }
 
-/// Anything, but the time only moves forward.
+/// Anything, and debits.
+pub fn any_history_with_debits() -> impl Strategy<Value = History> {
+    history(prop_oneof![6 => forward(), 1 => back()], any_op_or_debit())
+}
+
+/// Anything, and debits, but the time only moves forward.
+pub fn forward_history_with_debits() -> impl Strategy<Value = History> {
+    history(forward(), any_op_or_debit())
+}
+
+/// Checks and refunds, while the time only moves forward.
 pub fn forward_history() -> impl Strategy<Value = History> {
     let op = prop_oneof![12 => cost().prop_map(Op::Check), 1 => cost().prop_map(Op::Refund)];
     history(forward(), op)

@@ -6,7 +6,7 @@ use tollgate::{Decision, Timestamp, algorithm::Override};
 use crate::{
     alike::Rule,
     call::Call,
-    history::{History, Op, Turn, any_history_with_debits, forward},
+    history::{History, Op, Turn, forward, forward_history_with_debits},
     replay::wait_of,
     subject::{Subject, instant},
 };
@@ -15,17 +15,10 @@ use crate::{
 /// is let through, and until when.
 pub fn overridden_history() -> impl Strategy<Value = (History, Vec<Option<(bool, Turn)>>)> {
     let told = prop::option::weighted(0.2, (any::<bool>(), forward()));
-    let history = any_history_with_debits().prop_map(|mut history| {
-        let is_back = |turn| {
-            matches!(
-                turn,
-                Turn::BackTicks(_) | Turn::BackPart(_) | Turn::BackSpans(_)
-            )
-        };
-        history.steps.retain(|step| !is_back(step.turn));
-        history
-    });
-    (history, prop::collection::vec(told, 80))
+    (
+        forward_history_with_debits(),
+        prop::collection::vec(told, 80),
+    )
 }
 
 /// From here on a queue could promise instants that no script can write.

@@ -1,11 +1,12 @@
-//! A limit over a store that many processes share, for one key.
+//! A limit over a store, which many processes may share, for one key or several.
 
 use std::{future::Future, pin::Pin};
 
 use tollgate::{
     Decision, StoreError,
-    algorithm::Scripted,
-    store::{Ask, Change, RedisStore, Store},
+    algorithm::Limit,
+    key::Key,
+    store::{Ask, Change, Store},
 };
 
 use crate::call::{Admission, Answer, Call, Ending, decided};
@@ -47,38 +48,44 @@ impl dyn SharedLimiter + '_ {
 }
 
 /// A limit, a store and a key.
-struct Keyed<A> {
-    rule: A,
-    store: RedisStore,
-    key: String,
+struct Keyed<L, S, K> {
+    limit: L,
+    store: S,
+    key: K,
 }
 
-pub(crate) fn over<A: Scripted>(rule: A, store: RedisStore, key: String) -> Box<dyn SharedLimiter> {
-    Box::new(Keyed { rule, store, key })
+/// The store is asked, and not a limiter: that charges at once what is held and nobody can settle.
+pub fn over<L, S, K>(limit: L, store: S, key: K) -> Box<dyn SharedLimiter>
+where
+    L: Limit,
+    S: Store<L, K, Deciding: Send>,
+    K: Key,
+{
+    Box::new(Keyed { limit, store, key })
 }
 
-impl<A: Scripted> Keyed<A> {
+impl<L: Limit, S: Store<L, K, Deciding: Send>, K: Key> Keyed<L, S, K> {
     async fn decide(&self, ask: Ask, cost: u32) -> Result<Answer, StoreError> {
-        let decided = Store::<A, String>::decide(&self.store, &self.rule, &self.key, ask);
+        let decided = self.store.decide(&self.limit, &self.key, ask);
         let snapshot = decided.wait().await?.snapshot;
-        Ok(Admission::of(&self.rule, cost, snapshot))
+        Ok(Admission::of(&self.limit, cost, snapshot))
     }
 
-    async fn change(&self, change: Change<'_, A::Snapshot>) -> Result<Answer, StoreError> {
-        let written = Store::<A, String>::change(&self.store, &self.rule, &self.key, change);
+    async fn change(&self, change: Change<'_, L::Snapshot>) -> Result<Answer, StoreError> {
+        let written = self.store.change(&self.limit, &self.key, change);
         written.wait().await.map(|()| None)
     }
 
     async fn end(&self, ended: &Admission, ending: Ending) -> Result<Answer, StoreError> {
         for told in ending.told(ended.cost) {
-            self.change(Change::End(ended.snapshot::<A>(), told))
+            self.change(Change::End(ended.snapshot::<L>(), told))
                 .await?;
         }
         Ok(None)
     }
 }
 
-impl<A: Scripted> SharedLimiter for Keyed<A> {
+impl<L: Limit, S: Store<L, K, Deciding: Send>, K: Key> SharedLimiter for Keyed<L, S, K> {
     fn ask<'a>(&'a self, call: Call<'a>) -> Coming<'a> {
         Box::pin(async move {
             match call {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{
-    Decision, EachOf, RateLimiter,
+    Decision, EachOf,
     algorithm::{
         FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
@@ -16,10 +16,11 @@ use tollgate::{
 use tollgate_properties::{
     call::Call,
     cases, for_so_many,
-    history::LAST,
+    history::{History, forward_history_with_debits},
     numbers::{Numbers, numbers},
     replay::wait_of,
-    subject::{Bucket, at_once, instant},
+    shared::over,
+    subject::{self, Bucket, at_once, instant},
 };
 
 type Keys = Vec<Option<u8>>;
@@ -75,7 +76,8 @@ impl Model {
         for (Place { fresh, known }, key) in self.0.iter_mut().zip(keys) {
             let Some(key) = key else { continue };
             match call {
-                Call::Check(_) => {
+                Call::Debit(0) => {}
+                Call::Check(_) | Call::Debit(_) => {
                     let state = known.entry(*key).or_insert_with(|| fresh.fork());
                     told.extend(state.ask(call, now).map(|told| told.decision));
                 }
@@ -94,67 +96,54 @@ impl Model {
     }
 }
 
-/// The public face, for any number of keys.
-trait Real {
-    fn ask(&self, keys: &Keys, call: Call<'_>) -> Option<Decision>;
-    /// How many keys have an entry.
-    fn entries(&self) -> usize;
+/// Asks about these keys.
+type Ask = dyn Fn(&Keys, Call<'_>) -> Option<Decision>;
+
+/// Limits over a store in memory: asks, and says how many keys have an entry.
+struct Real {
+    ask: Box<Ask>,
+    entries: Box<dyn Fn() -> usize>,
 }
 
-struct InMemory<L, K>(L, K);
-
-/// How a limiter is opened, and what it should do.
+/// How it is opened, and what it should do.
 struct Subject {
     name: &'static str,
-    open: Box<dyn Fn(ManualClock) -> Box<dyn Real>>,
+    open: Box<dyn Fn(ManualClock) -> Real>,
     /// A state of each of its limits.
     fresh: Vec<Box<dyn Bucket>>,
 }
 
-macro_rules! places {
-    ($open:ident, $($A:ident $algorithm:ident $key:ty, $place:tt);+) => {
-        /// A limiter over these algorithms, and what it should do.
-        fn $open<$($A: Scripted),+>(name: &'static str, ($($algorithm,)+): ($($A,)+)) -> Subject {
-            type AllKeys = EachOf<($(Option<$key>,)+)>;
-            type Limits<$($A),+> = EachOf<($($A,)+)>;
-            type Store<$($A),+> = LocalStore<Limits<$($A),+>, AllKeys, ManualClock>;
-            fn keys(keys: &Keys) -> AllKeys {
-                EachOf(($(keys[$place],)+))
-            }
-            impl<$($A: Scripted),+> Real
-                for InMemory<RateLimiter<Limits<$($A),+>, Store<$($A),+>>, Store<$($A),+>>
-            {
-                fn ask(&self, of: &Keys, call: Call<'_>) -> Option<Decision> {
-                    let keys = keys(of);
-                    match call {
-                        Call::Check(cost) => return at_once(self.0.check_cost(&keys, cost)).ok(),
-                        Call::Refund(cost) => at_once(self.0.refund(&keys, cost)).unwrap(),
-                        Call::Reset => at_once(self.0.reset(&keys)).unwrap(),
-                        _ => return at_once(self.0.peek(&keys)).ok(),
-                    }
-                    None
-                }
-                fn entries(&self) -> usize {
-                    self.1.usage().keys
-                }
-            }
-            let limits = EachOf(($($algorithm.clone(),)+));
-            Subject {
-                name,
-                open: Box::new(move |clock| {
-                    let store = LocalStore::builder().clock(clock).max_keys(16).build();
-                    Box::new(InMemory(RateLimiter::new(limits.clone(), store.clone()), store))
-                }),
-                fresh: vec![$(tollgate_properties::subject::Subject::without_limiter(name, $algorithm, []).bucket),+],
-            }
+fn triple<A, B, C>(name: &'static str, (a, b, c): (A, B, C)) -> Subject
+where
+    A: Scripted,
+    B: Scripted,
+    C: Scripted,
+{
+    let limits = EachOf((a.clone(), b.clone(), c.clone()));
+    let open = move |clock| {
+        let store = LocalStore::builder().clock(clock).max_keys(16).build();
+        let (limits, usage) = (limits.clone(), store.clone());
+        Real {
+            ask: Box::new(move |keys, call| {
+                let keys = EachOf((keys[0], keys[1], keys[2]));
+                let asked = over(limits.clone(), store.clone(), keys);
+                let told = at_once(asked.ask(call)).expect("memory never fails");
+                told.map(|told| told.decision)
+            }),
+            entries: Box::new(move || usage.usage().keys),
         }
     };
+    fn state(name: &'static str, rule: impl Scripted) -> Box<dyn Bucket> {
+        subject::Subject::without_limiter(name, rule, []).bucket
+    }
+    Subject {
+        name,
+        open: Box::new(open),
+        fresh: vec![state(name, a), state(name, b), state(name, c)],
+    }
 }
 
-places!(pair, A a u8, 0; B b u8, 1);
-places!(triple, A a u8, 0; B b u8, 1; C c u8, 2);
-
-/// Mixes of all algorithms.
+/// Mixes of all algorithms: three limits, each for a key of its own.
 #[rustfmt::skip]
 fn subjects(numbers: &Numbers) -> Vec<Subject> {
     let (quota, other, burst) = (numbers.quota(), numbers.other_quota(), numbers.burst);
@@ -172,13 +161,11 @@ fn subjects(numbers: &Numbers) -> Vec<Subject> {
     let gap = || MinInterval::new(gap).named("gap");
     let requests = || TokenBucket::new(quota).per_request().named("requests");
     vec![
-        pair("token, fixed", (token(), fixed())),
-        pair("the same twice", (log(), log())),
-        pair("queue, log", (queue(), log())),
-        pair("interval, buckets", (gap(), buckets())),
-        pair("(gcra, sliding), first", ((gcra(), sliding()), first())),
-        pair("leaky, (queue, strict)", (leaky(), (queue(), strict()))),
-        pair("requests, (requests, tokens)", (requests(), (requests(), token()))),
+        triple("token, fixed, queue", (token(), fixed(), queue())),
+        triple("the same thrice", (log(), log(), log())),
+        triple("interval, (gcra, sliding), first", (gap(), (gcra(), sliding()), first())),
+        triple("leaky, (queue, strict), buckets", (leaky(), (queue(), strict()), buckets())),
+        triple("requests, (requests, tokens), log", (requests(), (requests(), token()), log())),
         triple("gcra, log, interval", (gcra(), log(), gap())),
         triple("queue, sliding, fixed", (queue(), sliding(), fixed())),
         triple("strict, token, first", (strict(), token(), first())),
@@ -186,73 +173,28 @@ fn subjects(numbers: &Numbers) -> Vec<Subject> {
     ]
 }
 
-/// One step: the time moves, then something is asked of some keys.
-#[derive(Debug, Clone)]
-struct Step {
-    turn: Turn,
-    call: Call<'static>,
-    keys: Keys,
-}
-
-/// How the time moves. Parts are in 255ths of twice the longer period.
-#[derive(Debug, Clone, Copy)]
-enum Turn {
-    Ticks(u8),
-    Part(u8),
-    ToTheEndOfTheWait,
-    JustBeforeIt,
-}
-
 fn keys() -> impl Strategy<Value = Keys> {
     let key = prop_oneof![1 => Just(None), 4 => (0..3_u8).prop_map(Some)];
     let keys = prop::collection::vec(key, 3);
-    keys.prop_filter("somebody", |keys| keys[..2].iter().any(Option::is_some))
-}
-
-fn cost() -> impl Strategy<Value = u32> {
-    prop_oneof![1 => Just(0), 8 => Just(1_u32), 4 => 2..9_u32, 1 => Just(u32::MAX)]
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let turn = prop_oneof![
-        6 => (0..6_u8).prop_map(Turn::Ticks),
-        3 => any::<u8>().prop_map(Turn::Part),
-        2 => Just(Turn::ToTheEndOfTheWait),
-        1 => Just(Turn::JustBeforeIt),
-    ];
-    let call = prop_oneof![
-        11 => cost().prop_map(Call::Check),
-        1 => (0..5_u32).prop_map(Call::Refund),
-        1 => Just(Call::Reset),
-    ];
-    let step = (turn, call, keys())
-        .prop_map(|(turn, call, keys)| Step { turn, call, keys })
-        .boxed();
-    prop_oneof![9 => prop::collection::vec(step.clone(), 1..20), 1 => prop::collection::vec(step, 40..80)]
+    keys.prop_filter("somebody", |keys| keys.iter().any(Option::is_some))
 }
 
 struct Run {
-    clock: ManualClock,
-    real: Box<dyn Real>,
+    real: Real,
     model: Model,
     now: i128,
 }
 
 impl Run {
-    fn at(&mut self, now: i128) {
-        self.now = now.clamp(0, LAST);
-        self.clock.set(instant(self.now));
-    }
-
     fn looks_alike(&self, keys: &Keys) -> TestCaseResult {
         let should = |keys: &Keys| Some(self.model.looked(keys, 1, self.now).1);
         let look = Call::Look(1);
-        prop_assert_eq!(self.real.ask(keys, look), should(keys));
+        prop_assert_eq!((self.real.ask)(keys, look), should(keys));
         for place in 0..self.model.0.len() {
             let mut alone = vec![None; 3];
             alone[place] = keys[place];
             if alone[place].is_some() {
-                prop_assert_eq!(self.real.ask(&alone, look), should(&alone));
+                prop_assert_eq!((self.real.ask)(&alone, look), should(&alone));
             }
         }
         Ok(())
@@ -262,11 +204,11 @@ impl Run {
     /// how long to wait.
     fn step(&mut self, call: Call<'_>, keys: &Keys) -> Result<i128, TestCaseError> {
         let mut wait = 0;
-        let before = self.real.entries();
-        let decision = self.real.ask(keys, call);
+        let before = (self.real.entries)();
+        let decision = (self.real.ask)(keys, call);
         match (call, decision) {
             (Call::Check(cost), Some(decision)) => {
-                let took_a_place = self.real.entries() > before;
+                let took_a_place = (self.real.entries)() > before;
                 prop_assert_eq!(&decision, &self.model.check(keys, cost, self.now));
                 prop_assert!(decision.is_admitted() || !took_a_place, "a refused key");
                 wait = wait_of(&decision);
@@ -281,11 +223,10 @@ impl Run {
 fn does_what_the_model_says(
     subject: &Subject,
     numbers: &Numbers,
-    steps: &[Step],
+    (history, keys): &(History, Vec<Keys>),
 ) -> TestCaseResult {
     let span = i128::from(numbers.period.max(numbers.other_period));
-    let start = 1_700_000_000_000_000;
-    let clock = ManualClock::at(instant(start));
+    let clock = ManualClock::at(instant(history.start));
     let places = subject.fresh.iter().map(|state| Place {
         fresh: state.fork(),
         known: BTreeMap::new(),
@@ -293,28 +234,27 @@ fn does_what_the_model_says(
     let mut run = Run {
         real: (subject.open)(clock.clone()),
         model: Model(places.collect()),
-        clock,
-        now: start,
+        now: history.start,
     };
     let mut wait = 0;
-    for step in steps {
-        let moved = match step.turn {
-            Turn::Ticks(ticks) => i128::from(ticks),
-            Turn::Part(part) => 2 * span * i128::from(part) / 255,
-            Turn::ToTheEndOfTheWait => wait,
-            Turn::JustBeforeIt => (wait - 1).max(0),
-        };
-        run.at(run.now + moved);
-        wait = run.step(step.call, &step.keys)?;
+    for (step, keys) in history.steps.iter().zip(keys) {
+        run.now = step.turn.within(run.now, wait, [span; 2]);
+        clock.set(instant(run.now));
+        wait = run.step(step.op.call(numbers.units), keys)?;
     }
     Ok(())
 }
 
 #[test]
 fn every_decision_is_the_models() {
-    for_so_many(cases() / 4 + 1, (numbers(), steps()), |(numbers, steps)| {
+    let happened = (
+        forward_history_with_debits(),
+        prop::collection::vec(keys(), 80),
+    );
+    let values = (numbers(), happened);
+    for_so_many(cases() / 4 + 1, values, |(numbers, happened)| {
         for subject in subjects(&numbers) {
-            does_what_the_model_says(&subject, &numbers, &steps)
+            does_what_the_model_says(&subject, &numbers, &happened)
                 .map_err(|error| TestCaseError::fail(format!("{}: {error}", subject.name)))?;
         }
         Ok(())
