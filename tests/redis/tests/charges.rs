@@ -3,15 +3,14 @@
 
 use std::time::Duration;
 
-use proptest::{prelude::*, test_runner::TestCaseResult};
 use tokio::time::Instant;
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, Timestamp,
-    algorithm::{FixedWindow, LeakyBucket, Scripted, SlidingLog, SlidingWindow, TokenBucket},
+    algorithm::TokenBucket,
     clock::ManualClock,
-    store::{LocalStore, RedisConnection, RedisStore},
+    store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Redis, Server, until, within};
+use tollgate_redis_tests::{Server, until, within};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, charged, plenty, store};
 
@@ -126,94 +125,4 @@ async fn processes_whose_clocks_are_a_minute_apart_get_no_more_than_one_would() 
         clock.advance(Duration::from_millis(10));
     }
     assert!((5..=10).contains(&admitted), "{admitted}");
-}
-
-/// A call, its units, and the microseconds before it.
-type Calls = Vec<(u8, u32, u64)>;
-
-fn is_as_in_memory<A: Scripted<Snapshot: Send>>(
-    redis: &Redis,
-    limit: A,
-    calls: &Calls,
-) -> TestCaseResult {
-    let clock = ManualClock::at(Timestamp::from_micros(1_000_000));
-    let in_memory = LocalStore::builder().clock(clock.clone()).build();
-    let in_memory = RateLimiter::new(limit.clone(), in_memory);
-    let over_redis = RateLimiter::new(limit, redis.store(clock.clone()));
-    let key = redis.new_key();
-    for &(call, units, later) in calls {
-        clock.advance(Duration::from_micros(later));
-        match call {
-            0 => {
-                let decision = redis.wait(over_redis.check_cost(&key, units)).unwrap();
-                prop_assert_eq!(decision, in_memory.check_cost(&key, units).now());
-            }
-            1 => {
-                redis.wait(over_redis.debit(&key, units)).unwrap();
-                in_memory.debit(&key, units).now();
-            }
-            _ => {
-                redis.wait(over_redis.refund(&key, units)).unwrap();
-                in_memory.refund(&key, units).now();
-            }
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn a_check_of_a_settled_limit_charges_what_it_would_in_memory_in_every_field() {
-    let redis = Redis::start();
-    let calls = || prop::collection::vec((0..3_u8, 1..=6_u32, 0..=4_u64), 1..=40);
-    redis.for_all(150, calls, |calls| {
-        let (quota, held) = (
-            Quota::new(5, Duration::from_micros(10)),
-            Duration::from_micros(3),
-        );
-        let bucket = || {
-            TokenBucket::new(quota)
-                .named("b")
-                .settled()
-                .held_at_most(held)
-        };
-        let log = SlidingLog::new(quota)
-            .named("l")
-            .settled()
-            .held_at_most(held);
-        let window = FixedWindow::new(quota)
-            .named("w")
-            .settled()
-            .held_at_most(held);
-        is_as_in_memory(&redis, bucket(), &calls)?;
-        is_as_in_memory(&redis, log, &calls)?;
-        is_as_in_memory(&redis, window, &calls)?;
-        let queue = LeakyBucket::new(quota).queue().named("q");
-        is_as_in_memory(&redis, (bucket(), queue), &calls)
-    });
-}
-
-/// Requests that are held count for a limit of the same name that charges at once.
-#[tokio::test]
-async fn each_request_that_is_held_counts_once_by_all_limits_that_count_requests() {
-    let server = Server::start().await;
-    let store = store(server.client().await);
-    let quota = Quota::per_day(9);
-    macro_rules! counts_once {
-        ($($rule:ty),+) => {$(
-            let requests = <$rule>::new(quota).named("requests").per_request();
-            let plain = RateLimiter::new(requests.clone(), store.clone());
-            let limiter = RateLimiter::new(requests.settled(), store.clone());
-            let mut held = Vec::new();
-            for left in (0..9).rev() {
-                held.push(limiter.hold("bob", 70).await.unwrap().unwrap());
-                assert_eq!(plain.peek("bob").await.unwrap().remaining(), left);
-            }
-            let refused = plain.check_cost("bob", 70).await.unwrap();
-            assert!(!refused.is_admitted() && !refused.never_fits(), "{refused:?}");
-            held.pop().unwrap().settle(0).await.unwrap();
-            held.pop().unwrap().settle(3).await.unwrap();
-            assert_eq!(plain.peek("bob").await.unwrap().remaining(), 1);
-        )+};
-    }
-    counts_once!(FixedWindow, SlidingWindow, SlidingLog, TokenBucket);
 }

@@ -29,7 +29,15 @@ fn micros(micros: u64) -> Duration {
 
 /// Every algorithm whose units can be held, and tuples of them and others. Of their models nothing
 /// matters but the spans.
-pub(crate) fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
+pub(crate) fn every_limit(held: Held) -> Vec<Subject> {
+    every_limit_that(true, held)
+}
+
+/// The same, which hold what they admit, or charge it at once, as a check by hand does.
+fn every_limit_that(holds: bool, Held { numbers, at_most }: Held) -> Vec<Subject> {
+    fn that<A: Additive>(holds: bool, settled: Settled<A>) -> Settled<A> {
+        if holds { settled } else { settled.unheld() }
+    }
     let (quota, held) = (numbers.quota(), micros(at_most));
     let spans = || [at_most, numbers.period].map(|span| sliding_log(numbers.units, span));
     macro_rules! each {
@@ -38,27 +46,30 @@ pub(crate) fn every_limit(Held { numbers, at_most }: Held) -> Vec<Subject> {
             let ($quota, $burst, $precision) = (quota, numbers.burst, numbers.precision());
             vec![$({
                 let settled = $algorithm.named("n").settled().held_at_most(held);
-                Subject::over_redis($name, settled, spans())
+                Subject::over_redis($name, that(holds, settled), spans())
             }),+]
         }};
     }
     let mut all = every_additive!(each, quota, burst, precision);
     let bucket = |name| {
         let bucket = TokenBucket::new(quota).named(name).settled();
-        bucket.held_at_most(held)
+        that(holds, bucket.held_at_most(held))
     };
     let log = |name| {
         let log = SlidingLog::new(quota).named(name).settled();
-        log.held_at_most(held)
+        that(holds, log.held_at_most(held))
     };
     let window = |name| FixedWindow::new(quota).named(name);
     let gap = MinInterval::new(micros(2)).named("i");
     let queue = LeakyBucket::new(Quota::new(9, micros(5)))
         .queue()
         .named("q");
+    let requests = FixedWindow::new(quota).named("n").per_request().settled();
+    let requests = that(holds, requests.held_at_most(held));
     let triple = (log("n"), bucket("m"), queue);
     let shadow = (window("m"), bucket("n").shadow());
     all.extend([
+        Subject::over_redis("requests", requests, spans()),
         Subject::over_redis("(bucket, interval)", (bucket("n"), gap), spans()),
         Subject::over_redis("(window, log)", (window("n"), log("m")), spans()),
         Subject::over_redis("(window, shadow)", shadow, spans()),
@@ -112,6 +123,18 @@ fn holds_and_settlements_are_the_pure_rules_in_every_field() {
         all.try_for_each(|limit| is_the_pure_rules(&redis, &[limit], &happened))
     });
     assert_eq!(redis.wait(redis.server().keys_without_ttl("")), [""; 0]);
+}
+
+#[test]
+fn a_check_of_a_limit_that_holds_charges_at_once_as_the_pure_rule_does_in_every_field() {
+    let redis = Redis::start();
+    let values = || (held(0..=6), any_history_with_debits());
+    redis.for_all(HISTORIES / 4, values, |(held, history)| {
+        // Nobody can settle it.
+        let happened = (history, vec![0], vec![None]);
+        let mut all = every_limit_that(false, held).into_iter();
+        all.try_for_each(|limit| is_the_pure_rules(&redis, &[limit], &happened))
+    });
 }
 
 #[test]
@@ -304,6 +327,9 @@ fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
                 (bucket.clone(), log.clone(), queue.clone()),
             );
             is_one_state(&redis, tuples, &steps)?;
+            let requests = log.clone().per_request();
+            let holds = requests.clone().settled().held_at_most(micros(at_most));
+            is_one_state(&redis, (holds, requests), &steps)?;
             let holds = log.clone().settled().held_at_most(micros(at_most));
             let in_shadow = bucket.clone().shadow();
             let tuples = (
