@@ -15,7 +15,7 @@ use tollgate::{
     key::from_fn,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Proxy, Server, Worker, comes};
+use tollgate_redis_tests::{Proxy, Server, Worker};
 use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 const DEADLINE: Duration = Duration::from_millis(100);
@@ -55,32 +55,6 @@ async fn ask(service: &Limited) -> (u16, String) {
         answer.status().as_u16(),
         name.unwrap_or_default().to_owned(),
     )
-}
-
-/// During this fault of the server the smaller limit decides about each request. Its ten units were
-/// used before, and it grants none of them anew.
-async fn the_smaller_limit_takes_over(fault: impl Fn(&Server), ends: impl AsyncFn(&Server)) {
-    let server = Server::start().await;
-    let service = service(store(server.client().await), 1_000_000, 30);
-    for _ in 0..10 {
-        assert_eq!(ask(&service).await, (200, "full".to_owned()));
-    }
-    fault(&server);
-    for number in 0..40 {
-        let answer = (if number < 20 { 200 } else { 429 }, "small".to_owned());
-        assert_eq!(ask(&service).await, answer, "{number}");
-    }
-    ends(&server).await;
-    let full = (200, "full".to_owned());
-    comes("a decision", async || ask(&service).await == full).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_server_is_dead_or_hangs_the_smaller_limit_decides() {
-    let restart = async |server: &Server| server.restart().await;
-    the_smaller_limit_takes_over(Server::kill, restart).await;
-    let goes_on = async |server: &Server| server.continue_process();
-    the_smaller_limit_takes_over(Server::stop_process, goes_on).await;
 }
 
 const PROCESSES: u64 = 8;
