@@ -6,18 +6,21 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tollgate::{
-    Decision, EachOf, PolicyDecision, Quota, RateLimiter, Timestamp,
+    EachOf, Quota, RateLimiter,
     algorithm::{
-        FixedWindow, Gcra, LeakyBucket, Limit, MinInterval, Scripted, SlidingBuckets, SlidingLog,
+        FixedWindow, Gcra, LeakyBucket, MinInterval, Scripted, SlidingBuckets, SlidingLog,
         SlidingWindow, TokenBucket,
     },
     clock::ManualClock,
-    store::{self, Change, LocalStore, RedisStore, RedisStoreBuilder, Store},
+    store::{LocalStore, RedisStore, RedisStoreBuilder},
 };
-use tollgate_properties::call::Call;
+use tollgate_properties::{
+    history::{History, forward_history_with_debits},
+    replay::wait_of,
+    shared::over,
+    subject::instant,
+};
 use tollgate_redis_tests::{Cluster, Redis, patient};
-
-const START: i64 = 1_700_000_000_000_000;
 
 fn quota(units: u64) -> Quota {
     Quota::new(units, Duration::from_micros(40 + units))
@@ -31,59 +34,13 @@ fn buckets() -> SlidingBuckets {
 /// The keys of a request: few, so that they meet; some are absent.
 type Keys = EachOf<(Option<u8>, Option<u8>, Option<u8>)>;
 
-#[derive(Debug, Clone)]
-struct Step {
-    /// In microseconds. Back goes the clock of a single key in `slow/equal.rs`: here each member of
-    /// a tuple has a time of its own, but in Redis.
-    after: i64,
-    keys: Keys,
-    call: Call<'static>,
-}
-
-fn history() -> impl Strategy<Value = Vec<Step>> {
+/// The keys of each step of a history. Back goes the clock of a single key in `slow/equal.rs`: here
+/// each member of a tuple has a time of its own, but in Redis.
+fn happened() -> impl Strategy<Value = (History, Vec<Keys>)> {
     let key = || prop_oneof![1 => Just(None), 4 => (0..2_u8).prop_map(Some)];
     let keys = (key(), key(), key()).prop_map(EachOf);
-    let after = prop_oneof![4 => Just(0), 8 => 0..20_i64, 2 => 0..150_i64];
-    let call = prop_oneof![
-        12 => (0..5_u32).prop_map(Call::Check),
-        1 => Just(Call::Check(u32::MAX)),
-        3 => Just(Call::Look(1)),
-        1 => (0..9_u32).prop_map(Call::Debit),
-        1 => (0..4_u32).prop_map(Call::Refund),
-        1 => Just(Call::Reset),
-    ];
-    let step = (after, keys, call).prop_map(|(after, keys, call)| Step { after, keys, call });
-    prop::collection::vec(step, 1..60)
-}
-
-/// What the store tells, if it is a decision or a look, and of each limit in shadow. The store is
-/// asked, and not a limiter: that charges at once what is held and nobody can settle.
-async fn told<L: Limit, S: Store<L, Keys>>(
-    store: &S,
-    limits: &L,
-    keys: &Keys,
-    call: Call<'_>,
-) -> Option<(Decision, Vec<(PolicyDecision, bool)>)> {
-    let written = match call {
-        Call::Check(_) | Call::Look(_) => {
-            let ask = match call {
-                Call::Check(cost) => store::Ask::Charge(cost),
-                _ => store::Ask::Look(1),
-            };
-            let decided = store.decide(limits, keys, ask).wait().await.unwrap();
-            let mut in_shadow = Vec::new();
-            limits.shadows_of(&decided.snapshot, &mut |policy, would_refuse| {
-                in_shadow.push((policy, would_refuse));
-            });
-            return Some((limits.decision_of(&decided.snapshot), in_shadow));
-        }
-        Call::Debit(units) => store.change(limits, keys, Change::Debit(units)),
-        Call::Refund(cost) => store.change(limits, keys, Change::Refund(cost)),
-        Call::Reset => store.change(limits, keys, Change::Reset),
-        Call::Override(_) | Call::End(..) => unreachable!("none is asked"),
-    };
-    written.wait().await.unwrap();
-    None
+    let keys = prop::collection::vec(keys, 80);
+    (forward_history_with_debits(), keys)
 }
 
 /// The same history over Redis and in memory gives the same decisions, in every field.
@@ -97,20 +54,22 @@ fn is_as_in_memory<A, B, C>(
     B: Scripted<State: Send, Snapshot: Send> + Debug,
     C: Scripted<State: Send, Snapshot: Send> + Debug,
 {
-    redis.for_all(cases, history, |history| {
-        let at = |micros: i64| Timestamp::from_micros(micros.unsigned_abs());
-        let (mut micros, clock) = (START, ManualClock::at(at(START)));
+    redis.for_all(cases, happened, |(history, keys)| {
+        let (mut now, mut wait) = (history.start, 0);
+        let clock = ManualClock::at(instant(now));
         let theirs = store(clock.clone());
         let ours = LocalStore::builder().clock(clock.clone()).build();
-        for (turn, Step { after, keys, call }) in history.iter().enumerate() {
-            micros += after;
-            clock.set(at(micros));
-            let both = async {
-                let told_there = told(&theirs, &limits, keys, *call).await;
-                (told_there, told(&ours, &limits, keys, *call).await)
-            };
-            let (told, should) = redis.wait(both);
-            prop_assert_eq!(told, should, "turn {}: {:?} of {:?}", turn, call, keys);
+        for (step, keys) in history.steps.iter().zip(keys) {
+            now = step.turn.within(now, wait, [40, 75]);
+            clock.set(instant(now));
+            let call = step.op.call(6);
+            let theirs = over(limits.clone(), theirs.clone(), keys);
+            let ours = over(limits.clone(), ours.clone(), keys);
+            let both = redis.wait(async { [theirs.ask(call).await, ours.ask(call).await] });
+            let both = both.map(|it| it.unwrap().map(|it| (it.decision, it.in_shadow)));
+            let [told, should] = &both;
+            prop_assert_eq!(told, should, "{:?} of {:?} at {}", call, keys, now);
+            wait = told.as_ref().map_or(wait, |told| wait_of(&told.0));
         }
         Ok(())
     });
