@@ -95,28 +95,6 @@ async fn leasing(server: &Server, lease_time: Duration) -> RedisStore {
     store.leased(lease_time)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_in_use_costs_redis_one_script_for_many_decisions() {
-    let server = Server::start().await;
-    let rule = TokenBucket::new(Quota::per_second(100_000)).burst(50_000);
-    let limiters = [
-        RateLimiter::new(
-            rule.clone(),
-            leasing(&server, Duration::from_millis(200)).await,
-        ),
-        RateLimiter::new(rule, leasing(&server, Duration::from_millis(200)).await),
-    ];
-    let before = server.command_calls("evalsha").await;
-    for _ in 0..2_000 {
-        for limiter in &limiters {
-            assert!(limiter.check("bob").await.unwrap().is_admitted());
-        }
-    }
-    let scripts = server.command_calls("evalsha").await - before;
-    println!("{scripts} scripts for 4000 decisions");
-    assert!(scripts < 200, "{scripts}");
-}
-
 /// A crowd asks at the same time: those who wait for a call spend what it brings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_of_one_key_spends_what_is_leased() {
@@ -313,61 +291,40 @@ async fn leased_of<A: Scripted>(server: &Server, rule: A) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn buckets_windows_logs_and_tuples_of_them_are_leased_and_nothing_else() {
     let server = Server::start().await;
-    let quota = Quota::per_hour(1_000);
-    let (server, minute) = (&server, Duration::from_secs(60));
+    let (server, quota, minute) = (&server, Quota::per_hour(1_000), Duration::from_secs(60));
+    let bucket = || TokenBucket::new(quota);
+    let (gcra, log) = (Gcra::new(quota), SlidingLog::new(quota));
+    let window = FixedWindow::new(quota);
     for leased in [
-        leased_of(server, TokenBucket::new(quota)).await,
-        leased_of(server, Gcra::new(quota)).await,
+        leased_of(server, bucket()).await,
+        leased_of(server, gcra.clone()).await,
         leased_of(server, LeakyBucket::new(quota)).await,
-        leased_of(server, FixedWindow::new(quota)).await,
-        leased_of(server, FixedWindow::new(quota).from_first_request()).await,
+        leased_of(server, window.clone()).await,
+        leased_of(server, window.clone().from_first_request()).await,
         leased_of(server, SlidingWindow::new(quota)).await,
-        leased_of(server, SlidingLog::new(quota)).await,
+        leased_of(server, log.clone()).await,
         leased_of(server, SlidingBuckets::new(quota, minute)).await,
-        leased_of(server, (TokenBucket::new(quota), FixedWindow::new(quota))).await,
-        leased_of(server, (Gcra::new(quota), SlidingLog::new(quota))).await,
+        leased_of(server, (bucket(), window.clone())).await,
+        leased_of(server, (gcra.clone(), log)).await,
         // What is short for a window is not for a bucket.
         leased_of(server, TokenBucket::new(Quota::per_second(1_000))).await,
     ] {
         assert!(leased > 20, "{leased}");
     }
+    let gap = MinInterval::new(Duration::from_micros(1));
+    let short = FixedWindow::new(Quota::new(1_000, Duration::from_secs(39)));
     for leased in [
-        leased_of(server, TokenBucket::new(quota).named("a").settled()).await,
-        leased_of(server, TokenBucket::new(quota).named("b").per_request()).await,
-        leased_of(server, TokenBucket::new(quota).named("c").shadow()).await,
-        leased_of(server, TokenBucket::new(quota).burst(3)).await,
-        leased_of(
-            server,
-            (
-                TokenBucket::new(quota),
-                Gcra::new(quota).named("d").shadow(),
-            ),
-        )
-        .await,
-        leased_of(
-            server,
-            (
-                TokenBucket::new(quota),
-                MinInterval::new(Duration::from_micros(1)),
-            ),
-        )
-        .await,
-        leased_of(
-            server,
-            (
-                TokenBucket::new(quota),
-                FixedWindow::new(quota).named("e").per_request(),
-            ),
-        )
-        .await,
-        leased_of(
-            server,
-            FixedWindow::new(Quota::new(1_000, Duration::from_secs(39))),
-        )
-        .await,
+        leased_of(server, bucket().named("a").settled()).await,
+        leased_of(server, bucket().named("b").per_request()).await,
+        leased_of(server, bucket().named("c").shadow()).await,
+        leased_of(server, bucket().burst(3)).await,
+        leased_of(server, (bucket(), gcra.named("d").shadow())).await,
+        leased_of(server, (bucket(), gap.clone())).await,
+        leased_of(server, (bucket(), window.named("e").per_request())).await,
+        leased_of(server, short).await,
         leased_of(server, LeakyBucket::new(quota).queue()).await,
-        leased_of(server, TokenBucket::new(quota).wait_at_most(minute)).await,
-        leased_of(server, MinInterval::new(Duration::from_micros(1))).await,
+        leased_of(server, bucket().wait_at_most(minute)).await,
+        leased_of(server, gap).await,
     ] {
         assert_eq!(leased, 0);
     }
