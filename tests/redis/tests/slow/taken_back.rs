@@ -22,8 +22,16 @@ fn fickle_at_last() -> (MinInterval, Fickle) {
 
 type Keys = EachOf<(Option<u32>, Option<u32>)>;
 
-/// A key of the rule, and one of the fickle rule on another node, whose next answer is its first.
-async fn keys_on_two_nodes<A, B>(cluster: &Cluster, store: &RedisStore, rule: &A, other: &B) -> Keys
+type Limiter<L> = RateLimiter<L, RedisStore>;
+
+/// A key of the rule, and one of the fickle rule on another node, whose next answer is its first;
+/// and limiters by the rule alone and by both.
+async fn on_two_nodes<A, B>(
+    cluster: &Cluster,
+    store: &RedisStore,
+    rule: A,
+    other: B,
+) -> (Keys, Limiter<A>, Limiter<EachOf<(A, B)>>)
 where
     A: Scripted<Snapshot: Send>,
     B: Scripted<Snapshot: Send>,
@@ -50,13 +58,14 @@ where
     for key in 0..40_u32 {
         fickle.peek(&key).await.unwrap();
         if owner_of_new_key().await != our_owner {
-            return EachOf((Some(0), Some(key)));
+            let both = RateLimiter::new(EachOf((rule, other)), store.clone());
+            return (EachOf((Some(0), Some(key))), ours, both);
         }
     }
     panic!("all keys are on one node")
 }
 
-async fn left<A: Scripted<Snapshot: Send>>(limiter: &RateLimiter<A, RedisStore>, key: u32) -> u64 {
+async fn left<A: Scripted<Snapshot: Send>>(limiter: &Limiter<A>, key: u32) -> u64 {
     limiter.peek(&key).await.unwrap().remaining()
 }
 
@@ -67,10 +76,7 @@ async fn is_given_back_whole<A: Scripted<Snapshot: Send>>(
     store: &RedisStore,
     rule: A,
 ) {
-    let fickle = fickle_at_last();
-    let keys = keys_on_two_nodes(cluster, store, &rule, &fickle).await;
-    let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let (keys, alone, both) = on_two_nodes(cluster, store, rule, fickle_at_last()).await;
     alone.check(&0_u32).await.unwrap();
     // By now an interval has passed, if the rule asks for one.
     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -116,10 +122,7 @@ async fn what_was_paid_off_meanwhile_is_not_freed_for_those_who_came_in_between(
     let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
     let store = patient(cluster.client().await).clock(clock.clone()).build();
     let rule = TokenBucket::new(Quota::per_second(1_000)).burst(100);
-    let fickle = fickle_at_last();
-    let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
-    let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let (keys, alone, both) = on_two_nodes(&cluster, &store, rule, fickle_at_last()).await;
     alone.check_cost(&0_u32, 10).await.unwrap();
     let asked = tokio::spawn(async move { both.check_cost(&keys, 20).await });
     comes("a charge", async || left(&alone, 0).await == 70).await;
@@ -140,9 +143,7 @@ where
     A: Scripted<Snapshot: Send + Sync, State: Sync>,
     B: Scripted<Snapshot: Send + Sync, State: Sync>,
 {
-    let keys = keys_on_two_nodes(cluster, store, &rule, &fickle).await;
-    let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let (keys, alone, both) = on_two_nodes(cluster, store, rule, fickle).await;
     let before = alone.peek(&0_u32).await.unwrap();
     let asked = tokio::spawn(async move { both.hold(&keys, 1).await });
     let mut looks = 0;
@@ -177,10 +178,7 @@ async fn what_was_held_is_freed_whoever_has_come_in_between_and_nothing_of_their
     let cluster = Cluster::start().await;
     let store = patient(cluster.client().await).build();
     let rule = TokenBucket::new(Quota::per_day(100)).settled();
-    let fickle = fickle_at_last();
-    let keys = keys_on_two_nodes(&cluster, &store, &rule, &fickle).await;
-    let alone = RateLimiter::new(rule.clone(), store.clone());
-    let both = RateLimiter::new(EachOf((rule, fickle)), store.clone());
+    let (keys, alone, both) = on_two_nodes(&cluster, &store, rule, fickle_at_last()).await;
     let asked = tokio::spawn(async move { both.hold(&keys, 20).await });
     comes("a hold", async || left(&alone, 0).await == 80).await;
     // Before another one settles, and after a third one holds.
