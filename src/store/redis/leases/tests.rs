@@ -13,7 +13,7 @@ use std::{
 
 use proptest::prelude::*;
 use tokio::runtime::{Builder, Runtime};
-use tollgate_algorithms::Bound;
+use tollgate_algorithms::{Bound, every_additive};
 
 use crate::{
     Quota,
@@ -49,7 +49,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     let plans = [[1..80, 16..80_u64], [1..4, 4..6]];
     let who = [0..7, 0..16_u64];
     let step = (0..90_u64, who, [0..60, 1..4, 1..3, 0..86, 0..90, 0..20_u64]);
-    let of_all = [0..6, 25..100, 4..40, 0..999, 0..999, 0..999_u64];
+    let of_all = [0..999, 25..100, 4..40, 0..999, 0..999, 0..999_u64];
     let steps = prop::collection::vec(step, 1..200);
     (of_all, plans, steps)
 }
@@ -70,66 +70,57 @@ struct Given<'a> {
     mistake: &'static str,
 }
 
-fn rules() -> [(&'static str, Run); 6] {
-    use tollgate_algorithms as model;
+/// What the models of the list are made of.
+struct Numbers {
+    units: u64,
+    period: u64,
+    burst: u64,
+    precision: u64,
+}
+
+/// Every algorithm of the list whose units can be held.
+fn rules() -> Vec<(&'static str, Run)> {
     fn of<L>(
         given: Given<'_>,
-        rule: fn(Quota, u64) -> L,
-        model: fn(u64, u64, u64) -> Bound,
+        rule: fn(Quota, u64, Duration) -> L,
+        bound: fn(Numbers) -> Bound,
     ) -> Result<Counts, String>
     where
         L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
     {
         let (of_all, plans, steps) = given.case;
-        let [_, quarter, lease_time, ahead @ ..] = of_all;
-        let period = 4 * quarter;
+        let [_, precision, lease_time, ahead @ ..] = *of_all;
+        let period = 4 * precision;
         let plans = plans.map(|[units, burst]| {
             let quota = Quota::new(units, Duration::from_micros(period));
-            (rule(quota, burst), model(units, period, burst))
-        });
-        World::new(given, plans, *lease_time).run(ahead, steps)
-    }
-    [
-        ("token bucket", |given| {
-            let rule = |quota, burst| TokenBucket::new(quota).burst(burst).named("a");
-            of(given, rule, |n, period, burst| {
-                model::debt_bucket(n, period, burst).bound(24)
-            })
-        }),
-        ("fixed window", |given| {
-            let rule = |quota, _| FixedWindow::new(quota).named("a");
-            of(given, rule, |n, period, _| {
-                model::fixed_window(n, period).bound(24)
-            })
-        }),
-        ("window from first request", |given| {
-            let rule = |quota, _| FixedWindow::new(quota).from_first_request().named("a");
-            of(given, rule, |n, period, _| {
-                model::window_from_first_request(n, period).bound(24)
-            })
-        }),
-        ("sliding window", |given| {
-            let rule = |quota, _| SlidingWindow::new(quota).named("a");
-            of(given, rule, |n, period, _| {
-                model::sliding_window(n, period).bound(24)
-            })
-        }),
-        ("sliding log", |given| {
-            let rule = |quota, _| SlidingLog::new(quota).named("a");
-            of(given, rule, |n, period, _| {
-                model::sliding_log(n, period).bound(24)
-            })
-        }),
-        ("sliding buckets", |given| {
-            let rule = |quota: Quota, _| {
-                let precision = quota.period() / 4;
-                SlidingBuckets::new(quota, precision).named("a")
+            let rule = rule(quota, burst, Duration::from_micros(precision));
+            let numbers = Numbers {
+                units,
+                period,
+                burst,
+                precision,
             };
-            of(given, rule, |n, period, _| {
-                model::sliding_buckets(n, period, period / 4).bound(24)
-            })
-        }),
-    ]
+            (rule, bound(numbers))
+        });
+        World::new(given, plans, lease_time).run(&ahead, steps)
+    }
+    macro_rules! rules {
+        (
+            ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
+            $($name:literal, $rule:expr, $model:ident($($number:ident),*);)+
+        ) => {
+            vec![$(($name, |given| {
+                let rule = |$quota, $burst, $precision| {
+                    let _ = ($burst, $precision);
+                    $rule.named("a")
+                };
+                of(given, rule, |numbers| {
+                    tollgate_algorithms::$model($(numbers.$number),*).bound(24)
+                })
+            })),+]
+        };
+    }
+    every_additive!(rules, quota, burst, precision)
 }
 
 /// Most are nothing, and a few are long.
@@ -261,20 +252,10 @@ where
                 let leases = store.leases.as_ref().expect("leases");
                 let idle = leases.idle(&store.shared, false);
                 for (subject, lease) in idle.into_iter().flatten() {
-                    let mut steps = Vec::new();
-                    leases.settle(&mut steps, &lease);
                     let other = Query::new(store, &self.plans[1].0, self.key);
                     let plan =
                         usize::from(other.subject(Ask::Charge(1)).as_ref() == Some(&subject));
-                    let sent = Sent {
-                        costs: Vec::new(),
-                        steps: Some(steps.into()),
-                        leasing: None,
-                        subject,
-                        plan,
-                        replies: None,
-                        charged: Vec::new(),
-                    };
+                    let sent = Sent::settling(leases, &lease, (subject, plan));
                     self.sent.insert(number, sent);
                 }
             }
@@ -330,10 +311,7 @@ where
             costs,
             steps,
             leasing,
-            subject,
-            plan,
-            replies: None,
-            charged: Vec::new(),
+            ..Sent::about((subject, plan))
         };
         self.sent.insert(number, sent);
     }
@@ -356,18 +334,8 @@ where
             && let Some(leasing) = &sent.leasing
             && let Some(lease) = &leasing.settled
         {
-            let mut steps = Vec::new();
-            leasing.leases.settle(&mut steps, lease);
-            let once = Sent {
-                steps: Some(steps.into()),
-                costs: Vec::new(),
-                leasing: None,
-                subject: sent.subject.clone(),
-                plan: sent.plan,
-                replies: None,
-                charged: Vec::new(),
-            };
-            run(&once);
+            let about = (sent.subject.clone(), sent.plan);
+            run(&Sent::settling(&leasing.leases, lease, about));
         }
         let mut replies = run(sent);
         let decisions = match sent.leasing.as_ref().and_then(|it| it.settled.as_ref()) {
@@ -548,12 +516,12 @@ fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
         ("from the answer", 5, is_late),
         ("held as short as leased", 18, stops),
     ] {
-        let case = ([1, 25, lease_time, 0, 0, 0], [[40, 16], [1, 4]], steps);
+        let case = ([0, 25, lease_time, 0, 0, 0], [[40, 16], [1, 4]], steps);
         let run = |mistake| {
             let processes = &processes();
             let case = &case;
             let server = None;
-            rules()[1].1(Given {
+            rules()[0].1(Given {
                 server,
                 processes,
                 case,

@@ -19,6 +19,31 @@ pub(super) struct Sent {
     pub(super) charged: Vec<(u64, u64)>,
 }
 
+impl Sent {
+    /// Nothing, about this key by this plan.
+    pub(super) fn about((subject, plan): (Subject, usize)) -> Self {
+        Self {
+            costs: Vec::new(),
+            steps: None,
+            leasing: None,
+            subject,
+            plan,
+            replies: None,
+            charged: Vec::new(),
+        }
+    }
+
+    /// What was spent of a lease, and nothing else.
+    pub(super) fn settling(leases: &Leases, lease: &Lease, about: (Subject, usize)) -> Self {
+        let mut steps = Vec::new();
+        leases.settle(&mut steps, lease);
+        Self {
+            steps: Some(steps.into()),
+            ..Self::about(about)
+        }
+    }
+}
+
 /// A real server, and a store that runs the scripts that arrive there, by a clock of its own.
 pub(super) struct Server {
     _process: TestServer,
