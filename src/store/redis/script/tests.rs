@@ -105,44 +105,6 @@ fn scripts_that_do_the_same_are_one() {
     assert_eq!(text_of::<Gcra>(), bucket);
 }
 
-/// How many locals the script has outside of its functions.
-fn locals(text: &str) -> usize {
-    let text = format!("\n{text}").replace(",\n", ",");
-    let names = text.split("\nlocal ").skip(1).map(|statement| {
-        let names = statement.split(['=', '(', '\n']).next().unwrap_or_default();
-        1 + names.matches(',').count()
-    });
-    names.sum()
-}
-
-#[test]
-fn locals_are_counted() {
-    let text = "local a, b = 1, 2\nlocal c\nlocal function f(d, e)\n  local g\nend";
-    assert_eq!(locals(text), 4);
-    assert_eq!(locals(&text_of::<TokenBucket>()), 33);
-}
-
-#[test]
-fn a_script_about_as_many_limits_as_fit_has_fewer_locals_than_lua_allows() {
-    for script in [
-        TokenBucket::script(),
-        FixedWindow::script(),
-        SlidingLog::script(),
-        InFlight::script(),
-        LeakyBucketQueue::script(),
-        Settled::<TokenBucket>::script(),
-        Settled::<SlidingLog>::script(),
-        <(TokenBucket, SlidingLog)>::script(),
-    ] {
-        let fits = |count: &usize| fits_one_script(&vec![script.clone(); *count]);
-        let limits = vec![script.clone(); (1..50).take_while(fits).last().expect("one fits")];
-        let most = [false, true].map(|holds| locals(&text(&limits, holds, Decisions::One)));
-        let are_few = most.iter().all(|&locals| locals <= 190);
-        assert!(are_few, "{most:?}: {limits:?}");
-        assert!(most[1] > 100, "{most:?}: {limits:?}");
-    }
-}
-
 /// The script of a tuple of so many.
 fn tuple(count: usize, of: Script) -> Script {
     let tuple = vec![of; count].into_iter().reduce(Script::and);
@@ -181,32 +143,37 @@ fn a_tuple_of_five_settled_logs_or_seven_settled_buckets_or_eight_others_can_be_
 }
 
 #[test]
-fn the_longest_scripts_for_several_decisions_can_be_loaded() {
+fn the_longest_scripts_of_each_kind_can_be_loaded() {
     let server = TestServer::start();
     let scripts = [
         TokenBucket::script(),
         FixedWindow::script(),
         SlidingWindow::script(),
         SlidingLog::script(),
+        InFlight::script(),
         MinInterval::script(),
         LeakyBucketQueue::script(),
         in_shadow(SlidingLog::script()),
         Settled::<TokenBucket>::script(),
         Settled::<SlidingLog>::script(),
         <(Settled<SlidingLog>, Settled<TokenBucket>)>::script(),
+        <(TokenBucket, SlidingLog)>::script(),
         tuple(6, TokenBucket::script()),
         tuple(4, SlidingLog::script()),
     ];
-    for script in scripts {
-        let fits = |count: &usize| can_be_joined(&vec![script.clone(); *count]);
-        let Some(most) = (1..50).take_while(fits).last() else {
-            continue;
-        };
-        let limits = vec![script; most];
-        for holds in [hold(&limits), true] {
-            let loaded = loaded(&server, &text(&limits, holds, Decisions::Several));
-            let is_loaded = loaded.starts_with('$');
-            assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
+    let one: fn(&[Script]) -> bool = fits_one_script;
+    for (fits, decisions) in [(one, Decisions::One), (can_be_joined, Decisions::Several)] {
+        for script in &scripts {
+            let fit = |count: &usize| fits(&vec![script.clone(); *count]);
+            let Some(most) = (1..50).take_while(fit).last() else {
+                continue;
+            };
+            let limits = vec![script.clone(); most];
+            for holds in [hold(&limits), true] {
+                let loaded = loaded(&server, &text(&limits, holds, decisions));
+                let is_loaded = loaded.starts_with('$');
+                assert!(is_loaded, "{most}, {holds}: {loaded} {limits:?}");
+            }
         }
     }
     let is_leased = |script: &Script| can_be_leased(std::slice::from_ref(script));
