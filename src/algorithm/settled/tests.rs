@@ -1,7 +1,4 @@
-use crate::{
-    Quota,
-    algorithm::{Ending, SlidingLog},
-};
+use crate::{Quota, algorithm::SlidingLog};
 
 use super::*;
 
@@ -45,22 +42,6 @@ fn units_are_held_for_a_microsecond_to_35_years() {
         let too_long = held_at_most(long).unwrap_err();
         assert!(matches!(too_long, ConfigError::PeriodTooLong { .. }));
     }
-}
-
-#[test]
-fn a_request_that_is_dropped_before_its_turn_has_spent_nothing() {
-    let log = log(100);
-    let mut state = log.fresh(at(10_000));
-    let receipt = hold(&log, &mut state, 4, 10_000);
-    let withdrawn = Ending::Withdrawn { cost: 4 };
-    log.end(&mut state, &receipt, withdrawn, at(10_050));
-    assert_eq!(held_and_left(&log, &state, 10_050), (0, 10));
-    // A settlement of nothing is no admission either: the rule is as it was.
-    let mut state = log.fresh(at(9_000));
-    let receipt = hold(&log, &mut state, 4, 10_000);
-    let of_nothing = Ending::Settled { held: 4, spent: 0 };
-    log.end(&mut state, &receipt, of_nothing, at(10_000));
-    assert!(log.is_fresh(&state, at(9_500)));
 }
 
 #[test]
