@@ -20,26 +20,26 @@ const LIMIT: u64 = 100;
 const PERIOD: Duration = Duration::from_secs(100);
 const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
-/// One body for every algorithm.
-trait Body {
-    /// `limit` is what the algorithm lets through at one instant.
-    fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A);
+macro_rules! each {
+    ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
+        $(run($name, let_through_at_one_instant(&$algorithm), $algorithm);)+
+    };
 }
 
-fn for_every_algorithm(body: &impl Body) {
-    let (quota, burst, precision) = (Quota::new(LIMIT, PERIOD), 40, PERIOD / 10);
-    let interval = Duration::from_secs(1);
-    macro_rules! run {
-        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
-         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(body.run($name, let_through_at_one_instant(&$algorithm), $algorithm);)+
-        };
-    }
-    every_algorithm!(run, quota, burst, precision, interval);
-    let (window, log) = (FixedWindow::new(quota), SlidingLog::new(quota));
-    body.run("a pair", 1, (Gcra::new(quota), MinInterval::new(interval)));
-    let bucket = TokenBucket::new(quota).burst(40);
-    body.run("a triple", 40, (window, log, bucket));
+/// Calls a test's own `run` with each algorithm, and with what it lets through at one instant.
+macro_rules! run_every_algorithm {
+    () => {
+        let (quota, burst, precision) = (Quota::new(LIMIT, PERIOD), 40, PERIOD / 10);
+        let interval = Duration::from_secs(1);
+        every_algorithm!(each, quota, burst, precision, interval);
+        let (window, log) = (FixedWindow::new(quota), SlidingLog::new(quota));
+        run("a pair", 1, (Gcra::new(quota), MinInterval::new(interval)));
+        run(
+            "a triple",
+            burst,
+            (window, log, TokenBucket::new(quota).burst(burst)),
+        );
+    };
 }
 
 fn admits<A: KeyLimit>(limiter: &Limiter<A>, key: u64) -> bool {
@@ -95,39 +95,33 @@ fn granted_alone<A: KeyLimit>(algorithm: A) -> Vec<u64> {
 
 #[test]
 fn a_key_gets_exactly_its_due_while_idle_keys_leave_around_it() {
-    struct Leaving;
-    impl Body for Leaving {
-        fn run<A: KeyLimit>(&self, name: &str, _limit: u64, algorithm: A) {
-            let clock = ManualClock::at(START);
-            let limiter = limiter(algorithm.clone(), &clock, 100_000);
-            let granted = granted_amid_newcomers(&limiter, &clock);
-            assert_eq!(granted, granted_alone(algorithm), "{name}");
-        }
+    fn run<A: KeyLimit>(name: &str, _: u64, algorithm: A) {
+        let clock = ManualClock::at(START);
+        let limiter = limiter(algorithm.clone(), &clock, 100_000);
+        let granted = granted_amid_newcomers(&limiter, &clock);
+        assert_eq!(granted, granted_alone(algorithm), "{name}");
     }
-    for_every_algorithm(&Leaving);
+    run_every_algorithm!();
 }
 
 #[test]
 fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
-    struct Full;
-    impl Body for Full {
-        fn run<A: KeyLimit>(&self, name: &str, _limit: u64, algorithm: A) {
-            let clock = ManualClock::at(START);
-            let store = LocalStore::builder().clock(clock.clone());
-            let store = store.max_keys(300).build();
-            let limiter = RateLimiter::new(algorithm.clone(), store.clone());
-            let granted = granted_amid_newcomers(&limiter, &clock);
-            let was_full = store.usage().overflow_decisions > 0;
-            assert!(was_full, "{name} was never full");
-            assert!(store.usage().keys <= 300);
-            let (mut so_far, mut due) = (0, 0);
-            for (granted, alone) in granted.iter().zip(granted_alone(algorithm)) {
-                (so_far, due) = (so_far + granted, due + alone);
-                assert!(so_far <= due, "{name}: {so_far} of {due}");
-            }
+    fn run<A: KeyLimit>(name: &str, _: u64, algorithm: A) {
+        let clock = ManualClock::at(START);
+        let store = LocalStore::builder().clock(clock.clone());
+        let store = store.max_keys(300).build();
+        let limiter = RateLimiter::new(algorithm.clone(), store.clone());
+        let granted = granted_amid_newcomers(&limiter, &clock);
+        let was_full = store.usage().overflow_decisions > 0;
+        assert!(was_full, "{name} was never full");
+        assert!(store.usage().keys <= 300);
+        let (mut so_far, mut due) = (0, 0);
+        for (granted, alone) in granted.iter().zip(granted_alone(algorithm)) {
+            (so_far, due) = (so_far + granted, due + alone);
+            assert!(so_far <= due, "{name}: {so_far} of {due}");
         }
     }
-    for_every_algorithm(&Full);
+    run_every_algorithm!();
 }
 
 type Pair = EachOf<(Option<u64>, Option<u64>)>;
@@ -184,26 +178,25 @@ fn everybody_to_everybody<A: KeyLimit>(transfers: &Transfers<A>, rounds: u64) ->
 
 #[test]
 fn eight_threads_on_overlapping_pairs_of_keys_charge_each_exactly_what_was_admitted() {
-    struct Pairs;
-    impl Body for Pairs {
-        fn run<A: KeyLimit>(&self, name: &str, limit: u64, algorithm: A) {
-            let transfers = Transfers::new(algorithm);
-            let counts = everybody_to_everybody(&transfers, 2 * limit.max(20));
-            let count = |of: &[AtomicU64], key| of[key as usize].load(Ordering::Relaxed);
-            for from in 0..PEOPLE {
-                let (sent, left) = (count(&counts.sent, from), transfers.peek(Some(from), None));
-                assert_eq!(left.remaining(), limit - sent, "{name}: {from} sent {sent}");
-                let received = count(&counts.received, from);
-                let left = transfers.peek(None, Some(from)).remaining();
-                assert_eq!(left, limit - received, "{name}: {from} received {received}");
-                for to in 0..PEOPLE {
-                    let used_up = sent == limit || count(&counts.received, to) == limit;
-                    assert!(used_up, "{name}: {from} to {to} has room left");
-                }
+    fn run<A: KeyLimit>(name: &str, limit: u64, algorithm: A) {
+        let transfers = Transfers::new(algorithm);
+        let counts = everybody_to_everybody(&transfers, 2 * limit.max(20));
+        let count = |of: &[AtomicU64], key| of[key as usize].load(Ordering::Relaxed);
+        for from in 0..PEOPLE {
+            let (sent, left) = (count(&counts.sent, from), transfers.peek(Some(from), None));
+            assert_eq!(left.remaining(), limit - sent, "{name}: {from} sent {sent}");
+            let received = count(&counts.received, from);
+            let left = transfers.peek(None, Some(from)).remaining();
+            assert_eq!(left, limit - received, "{name}: {from} received {received}");
+            for to in 0..PEOPLE {
+                let used_up = sent == limit || count(&counts.received, to) == limit;
+                assert!(used_up, "{name}: {from} to {to} has room left");
             }
         }
     }
-    in_time(|| for_every_algorithm(&Pairs));
+    in_time(|| {
+        run_every_algorithm!();
+    });
 }
 
 #[test]
