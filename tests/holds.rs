@@ -70,18 +70,6 @@ async fn answered(app: &Router) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn a_handler_settles_the_hold_in_its_request() {
-    let limit = holding(4);
-    let handler = async |Extension(hold): Extension<Hold>| drop(hold.settle(1));
-    let app = Router::new().route("/", get(handler)).layer(limit);
-    for left in [6, 5, 4, 3, 2, 1, 0] {
-        let field = format!("\"sliding-log-10-1h\";r={left};t=3600");
-        assert_eq!(answered(&app).await, (StatusCode::OK, field));
-    }
-    assert_eq!(answered(&app).await.0, StatusCode::TOO_MANY_REQUESTS);
-}
-
-#[tokio::test]
 async fn what_a_handler_settles_is_settled_for_each_of_its_layers() {
     let in_flight = RateLimitLayer::new(InFlight::new(1), LocalStore::new(), Global);
     let (outer, inner) = (holding(4), holding(4));
