@@ -1,36 +1,6 @@
 use std::time::Duration;
 
-use fastrand::Rng;
-
 use super::*;
-
-/// The one number is rounded up, so that nothing is paid off early, and less than a tick is lost.
-#[test]
-fn under_another_rate_the_same_time_is_owed() {
-    let at = |micros: u64| Timestamp::from_micros(1_000_000 + micros);
-    let mut random = Rng::with_seed(1);
-    for _ in 0..100_000 {
-        let mut bucket = || {
-            let quota = Quota::new(random.u64(1..50), Duration::from_micros(random.u64(1..50)));
-            DebtBucket::new("debt-bucket", quota)
-                .unwrap()
-                .with_burst(1_000)
-                .unwrap()
-        };
-        let (one, other) = (bucket(), bucket());
-        let mut state = one.fresh(at(0));
-        one.debit(&mut state, random.u64(1..1_000), at(0));
-        let recovers_after = state.debt.div_ceil(state.speed);
-        let mut moved = state;
-        other.debit(&mut moved, 0, at(0));
-        assert_eq!(moved.speed, other.rate);
-        for (bucket, state) in [(&one, &state), (&other, &state), (&other, &moved)] {
-            let is_fresh =
-                [recovers_after - 1, recovers_after].map(|m| bucket.is_fresh(state, at(m)));
-            assert_eq!(is_fresh, [false, true], "{one:?} {other:?}");
-        }
-    }
-}
 
 #[test]
 fn the_largest_numbers_are_counted_in_microseconds_and_larger_ones_are_refused() {
