@@ -12,7 +12,7 @@ use tollgate::{
 use tollgate_properties::{
     formulas,
     replay::wait_of,
-    subject::{Bucket, Subject, instant},
+    subject::{Subject, instant},
 };
 
 const SECOND: i128 = 1_000_000;
@@ -88,53 +88,33 @@ fn a_quota_in_coarse_ticks_loses_nothing_all_day() {
     assert_eq!(taken_in(&bucket, MIDNIGHT, DAY), 999_983 + 4);
 }
 
-/// Takes all there is; says how many units that was.
-fn take_all(bucket: &mut dyn Bucket, now: i128) -> i128 {
-    let mut taken = 0;
-    loop {
-        let left = bucket.peek(0, now).remaining();
-        if left == 0 {
-            return taken;
-        }
-        let cost = u32::try_from(left).unwrap_or(u32::MAX);
-        assert!(bucket.check(cost, now).is_admitted());
-        taken += i128::from(cost);
-    }
-}
-
 /// The most in a span of one period: a whole burst in the last microsecond of a tick, and what
-/// refills after it.
-fn worst_in_coarse_ticks(n: u64, period: i128, tick: i128, burst: u64) -> i128 {
-    let quota = Quota::new(n, Duration::from_micros(u64::try_from(period).unwrap()));
-    let rule = Gcra::new(quota).burst(burst);
-    let mut bucket = Subject::new("gcra", rule, []).bucket.fork();
-    let first = tick - 1;
-    let instants = [first, first + period / 2, first + period - 1];
-    instants.map(|now| take_all(&mut *bucket, now)).iter().sum()
-}
-
-/// One more than with ticks of a microsecond, if the ticks divide the period and n is less than its
-/// microseconds.
+/// refills in the ticks that the span touches. That is more than in a period if they do not divide
+/// it.
 #[test]
-fn with_ticks_that_divide_the_period_the_bound_is_the_burst_and_n() {
-    for (n, tick) in [(999_983, 10), (10_000_019, 100)] {
-        for burst in [n, 2 * n] {
-            let most = worst_in_coarse_ticks(n, DAY, tick, burst);
-            let (burst, n) = (i128::from(burst), i128::from(n));
-            assert_eq!(most, burst + n);
-            assert_eq!(most, formulas::debt_bucket(burst, n, DAY, tick));
-            assert_eq!(most, formulas::debt_bucket(burst, n, DAY, 1) + 1);
+fn in_coarse_ticks_the_bound_is_the_burst_and_what_refills_in_each_tick_of_the_span() {
+    for (n, period, tick, burst, more) in [
+        (999_983, DAY, 10, 999_983, 0),
+        (10_000_019, DAY, 100, 20_000_038, 0),
+        (9_100_000_007, 1_000_018, 10, 9_100_000_007, 18_199),
+    ] {
+        let quota = Quota::new(n, Duration::from_micros(u64::try_from(period).unwrap()));
+        let rule = Gcra::new(quota).burst(burst);
+        let mut bucket = Subject::new("gcra", rule, []).bucket.fork();
+        let mut most = 0;
+        for now in [0, period / 2, period - 1].map(|after| tick - 1 + after) {
+            loop {
+                let left = bucket.peek(0, now).remaining();
+                if left == 0 {
+                    break;
+                }
+                let cost = u32::try_from(left).unwrap_or(u32::MAX);
+                assert!(bucket.check(cost, now).is_admitted());
+                most += i128::from(cost);
+            }
         }
+        let (burst, n) = (i128::from(burst), i128::from(n));
+        assert_eq!(most, burst + n + more);
+        assert_eq!(most, formulas::debt_bucket(burst, n, period, tick));
     }
-}
-
-/// With ticks that do not divide the period it is more: what refills in the ticks that the span
-/// touches.
-#[test]
-fn with_ticks_that_do_not_divide_the_period_the_bound_is_what_whole_ticks_refill() {
-    let (n, period, tick) = (9_100_000_007, 1_000_018, 10);
-    let most = worst_in_coarse_ticks(n, period, tick, n);
-    let n = i128::from(n);
-    assert_eq!(most, formulas::debt_bucket(n, n, period, tick));
-    assert_eq!(most - 2 * n, n * 2 / period);
 }
