@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use crate::at_once::at_once;
 use crate::ready::ready;
 use crate::steps::{START, steps};
 use http::{Request, Response};
@@ -234,20 +233,6 @@ impl<K> Observe<K> for Counts {
             would_refuse.fetch_add(u64::from(refuses), Ordering::Relaxed);
         });
     }
-}
-
-/// Threads in any number charge it no more than one of them would, and each call is told once.
-#[test]
-fn a_crowd_charges_it_what_one_caller_would() {
-    const THREADS: u64 = 8;
-    const CALLS: u64 = 2_000;
-    let limits = (a_day(1_000, "enforced"), a_day(300, "shadow").shadow());
-    let counts = Counts::default();
-    let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
-    at_once(THREADS, |_| {
-        (0..CALLS / THREADS).for_each(|_| drop(limiter.check("bob").now()));
-    });
-    counts.are([1_000, 1_000, 700]);
 }
 
 /// Nothing that a limit in shadow is given makes it refuse anybody.
