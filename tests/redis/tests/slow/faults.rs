@@ -14,11 +14,7 @@ use tollgate_redis_tests::{Cluster, Sentinels, Server, slot_of, until};
 use crate::traffic::{Answer, PREFIX, Traffic, count, plenty, recovery, store};
 
 /// Traffic of every choice while a fault lasts: each request is decided, or answered by its choice.
-async fn is_survived(
-    store: RedisStore,
-    within: Duration,
-    fault: impl AsyncFn(&Traffic) -> Instant,
-) -> Vec<crate::traffic::Seen> {
+async fn is_survived(store: RedisStore, fault: impl AsyncFn(&Traffic) -> Instant) {
     let all = [
         Traffic::through(&store, OnStoreError::Refuse),
         Traffic::through(&store, OnStoreError::Admit),
@@ -32,7 +28,6 @@ async fn is_survived(
     }
     sleep(Duration::from_millis(500)).await;
     let choices = [Answer::Unavailable, Answer::Undecided];
-    let mut undecided = Vec::new();
     for (traffic, choice) in all.into_iter().zip(choices) {
         let seen = traffic.end().await;
         for seen in &seen {
@@ -41,39 +36,15 @@ async fn is_survived(
         }
         assert!(count(&seen, choice) > 0);
         let recovery = recovery(&seen, over);
-        assert!(recovery < within, "{recovery:?}");
-        undecided.extend(seen);
+        assert!(recovery < Duration::from_secs(2), "{recovery:?}");
     }
-    undecided
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_is_not_waited_for_and_decides_again_when_it_goes_on() {
-    let server = Server::start().await;
-    let (stop, hangs) = (Instant::now(), Duration::from_secs(10));
-    let store = store(server.client().await);
-    let seen = is_survived(store, Duration::from_secs(1), async |_| {
-        server.stop_process();
-        sleep(hangs).await;
-        server.continue_process();
-        Instant::now()
-    });
-    let answered = seen.await;
-    let last = answered
-        .iter()
-        .filter(|seen| seen.answer != Answer::Admitted);
-    let last = last.map(|seen| seen.at).max().unwrap();
-    assert!(last - stop > hangs * 9 / 10);
-    assert_eq!(server.keys(PREFIX).await.len(), 24);
-    assert_eq!(server.keys_without_ttl(PREFIX).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {
-    let soon = Duration::from_secs(2);
     let sentinels = Sentinels::start().await;
     let of_sentinels = store(sentinels.client().await);
-    is_survived(of_sentinels, soon, async |traffic| {
+    is_survived(of_sentinels, async |traffic| {
         sentinels.kill_primary().await;
         traffic.is_answered(Answer::Unavailable).await;
         sentinels.wait_for_failover().await;
@@ -84,7 +55,7 @@ async fn a_primary_that_dies_is_not_waited_for_and_its_replica_decides() {
     assert_eq!(primary.keys_without_ttl(PREFIX).await, [""; 0]);
     let cluster = Cluster::start().await;
     let of_cluster = store(super::cluster::client(&cluster));
-    is_survived(of_cluster, soon, async |traffic| {
+    is_survived(of_cluster, async |traffic| {
         let slot = slot_of(&cluster.keys(PREFIX).await[0]);
         let first = cluster.kill_owner_of(slot).await;
         traffic.is_answered(Answer::Unavailable).await;
