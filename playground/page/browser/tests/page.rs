@@ -551,23 +551,6 @@ fn it_is_served_as_it_is_built() {
     assert!(body == text_of_the_page());
 }
 
-#[test]
-fn a_choice_is_in_the_address_and_is_read_from_it() {
-    let page = open();
-    page.fill("limit0-quota", "7/s");
-    page.shows("[data-limit='0'] [data-is='rust']", |text| {
-        text.contains("(7)")
-    });
-    let address = page.script("location.hash");
-    page.press_button("A little too fast");
-    page.shows(&number(0, "refused"), |text| text == "21");
-    page.script(&format!("location.hash = {address}"));
-    page.shows("[data-limit='0'] [data-is='rust']", |text| {
-        text.contains("(7)")
-    });
-    page.is_well();
-}
-
 /// What is wider than its place. A table that is wider than a telephone can be scrolled.
 const CUT: &str = "(() => {
     const { clientWidth } = document.documentElement;
