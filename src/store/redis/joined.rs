@@ -52,6 +52,14 @@ impl Subject {
         self.leases.as_ref()?.upgrade()
     }
 
+    /// The same of a store that leases nothing.
+    pub(super) fn without_leases(&self) -> Self {
+        Self {
+            leases: None,
+            ..self.clone()
+        }
+    }
+
     /// The key of each state.
     pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> {
         self.queries.iter().map(|query| &query.keys[0])
@@ -104,13 +112,16 @@ pub(super) struct OnTheWay {
     waiting: Vec<Unsent>,
 }
 
+/// A reply, and how many microseconds ago it came.
+pub(super) type Replied = (Bytes, u64);
+
 /// A decision that waits for its call.
 struct Unsent {
     cost: u32,
     asked_at: Instant,
     /// Where its caller waits.
     runtime: Handle,
-    answer: oneshot::Sender<Result<Bytes, StoreError>>,
+    answer: oneshot::Sender<Result<Replied, StoreError>>,
 }
 
 impl OnTheWay {
@@ -138,7 +149,7 @@ impl Shared {
         subject: &Subject,
         cost: u32,
         asked_at: Instant,
-    ) -> Result<Bytes, StoreError> {
+    ) -> Result<Replied, StoreError> {
         let deadline = asked_at + self.deadline();
         let joined = {
             let mut all = lock(&self.joined.0);
@@ -162,7 +173,8 @@ impl Shared {
             Ok(answer) => answer,
             Err(call) => {
                 let replies = call.ask(&[cost], deadline).await?;
-                return replies.into_iter().next().ok_or_else(failure::unreadable);
+                let reply = replies.into_iter().next().map(|reply| (reply, 0));
+                return reply.ok_or_else(failure::unreadable);
             }
         };
         self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
@@ -244,7 +256,7 @@ impl Call {
             }
             // The call before may have brought a lease.
             match self.shared.spend(&self.subject, Ask::Charge(decision.cost)) {
-                Some((reply, _)) => drop(decision.answer.send(Ok(reply))),
+                Some(spent) => drop(decision.answer.send(Ok(spent))),
                 None => decisions.push(decision),
             }
         }
@@ -258,7 +270,10 @@ impl Call {
         }
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {
-                Ok(replies) => replies.get(at).cloned().ok_or_else(failure::unreadable),
+                Ok(replies) => {
+                    let reply = replies.get(at).map(|reply| (reply.clone(), 0));
+                    reply.ok_or_else(failure::unreadable)
+                }
                 Err(error) => Err(error.clone()),
             };
             let _ = decision.answer.send(reply);

@@ -17,13 +17,13 @@ use std::{
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use crate::{error::StoreError, store::Ask};
+use crate::{algorithm::Member, error::StoreError, store::Ask};
 
 use super::{
     Shared,
     arguments::KeyQuery,
     changes::Asked,
-    joined::{Subject, of_each},
+    joined::{Replied, Subject, of_each},
     lock,
     reply::{BYTES, HeldByMember, is_charged, lease_of, without_held},
     run::Wait,
@@ -69,6 +69,8 @@ struct Bucket {
     used: Use,
     /// Whether a call that brings a lease is on its way.
     is_asked_for: bool,
+    /// No lease is asked for before this.
+    asks_again_at: u64,
     lease: Option<Lease>,
 }
 
@@ -92,6 +94,7 @@ impl Bucket {
         Self {
             used: Use::new(now),
             is_asked_for: false,
+            asks_again_at: 0,
             lease: None,
         }
     }
@@ -170,9 +173,8 @@ impl Known {
 
 impl Shared {
     /// Spends a cost of what this process holds, or looks at it: the reply of the last answer, less
-    /// what was spent here, and for how many microseconds that was answered. None, if Redis must be
-    /// asked.
-    pub(super) fn spend(&self, subject: &Subject, ask: Ask) -> Option<(Bytes, u64)> {
+    /// what was spent here. What a list has told is as of then. None, if Redis must be asked.
+    pub(super) fn spend(&self, subject: &Subject, ask: Ask) -> Option<Replied> {
         let leases = subject.leases()?;
         let mut known = lock(&leases.known);
         let bucket = known.buckets.get_mut(subject)?;
@@ -182,7 +184,10 @@ impl Shared {
             return None;
         }
         lease.left -= ask.charge();
-        let later = now.at.saturating_sub(lease.answered_at);
+        let later = match subject.has(Member::has_list) {
+            true => 0,
+            false => now.at.saturating_sub(lease.answered_at),
+        };
         let reply = lease.reply(subject);
         if ask.charge() > 0 {
             lock(&self.servers.settings.usage).leased += 1;
@@ -206,7 +211,8 @@ impl Shared {
         let [decisions, units] = bucket.used.lately(now.at, leases.time);
         let decisions = decisions + costs.len() as u64;
         let units = units + costs.iter().copied().map(u64::from).sum::<u64>();
-        let wanted = match decisions > DECISIONS_BEFORE && has_room && !bucket.is_asked_for {
+        let may_ask = has_room && !bucket.is_asked_for && now.at >= bucket.asks_again_at;
+        let wanted = match decisions > DECISIONS_BEFORE && may_ask {
             true => u32::try_from(units).unwrap_or(u32::MAX),
             false => 0,
         };
@@ -284,6 +290,10 @@ impl Leasing {
         let replies = replies.await;
         let unspent = self.settled.as_ref().map_or(0, |lease| lease.left);
         (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
+        if unspent > 0 {
+            // What was refused where nothing is leased may fit now.
+            self.shared.forget(&self.subject.without_leases());
+        }
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);
         Ok(replies)
@@ -345,6 +355,10 @@ impl Leasing {
             return;
         };
         lock(&self.shared.servers.settings.usage).units_leased += u64::from(lease.held);
+        if lease.answered_at.saturating_sub(lease.asked.at) >= self.leases.time {
+            // The server is slower than that: nothing can be spent, and others lack what is held.
+            bucket.asks_again_at = lease.answered_at.saturating_add(self.leases.held_for);
+        }
         bucket.lease = Some(lease);
         self.has_brought = true;
         if (known.settling.as_ref()).is_none_or(AbortHandle::is_finished) {

@@ -62,8 +62,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let query = Arc::new(self);
         let shared = &query.shared;
         let answers = query.answers(ask).await;
-        let verdict = answers.and_then(|answers| {
-            let verdict = query.read(&answers, ask.cost(), 0);
+        let verdict = answers.and_then(|(answers, later)| {
+            let verdict = query.read(&answers, ask.cost(), later);
             verdict.ok_or_else(failure::unreadable)
         });
         match ask {
@@ -112,11 +112,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// An admission by units that are held here, or a look at them.
     pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         let subject = self.subject(Ask::Charge(ask.cost()))?;
-        let (reply, mut later) = self.shared.spend(&subject, ask)?;
-        if subject.has(Member::has_list) {
-            // What a list has told is as of then.
-            later = 0;
-        }
+        let (reply, later) = self.shared.spend(&subject, ask)?;
         let admitted = self.read(&[reply], ask.charge(), later)?;
         if ask.charge() > 0 {
             lock(&self.shared.servers.settings.usage).admitted += 1;
@@ -157,14 +153,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// The reply about all of them together, or one about each.
-    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<Vec<Bytes>, StoreError> {
+    /// The reply about all of them together, or one about each; and how many microseconds ago.
+    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, u64), StoreError> {
         if self.all.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         }
         let asked_at = Instant::now();
         let deadline = asked_at + self.shared.deadline();
-        let answer = if let Some(subject) = self.subject(ask) {
+        let (answer, later) = if let Some(subject) = self.subject(ask) {
             self.shared.decide(&subject, ask.cost(), asked_at).await?
         } else if let Some(script) = self.script_of_all() {
             let op = if ask.charge() > 0 {
@@ -181,14 +177,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 arguments,
                 Wait::Until(deadline),
             );
-            answer.await?
+            (answer.await?, 0)
         } else {
-            return self.decide_across_slots(ask, deadline).await;
+            return Ok((self.decide_across_slots(ask, deadline).await?, 0));
         };
         match self.all.len() > 1 && overridden(&answer).is_some() {
             // One of several limits is overridden: then each is asked by itself.
-            true => self.decide_across_slots(ask, deadline).await,
-            false => Ok(vec![answer]),
+            true => Ok((self.decide_across_slots(ask, deadline).await?, 0)),
+            false => Ok((vec![answer], later)),
         }
     }
 
@@ -243,7 +239,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// Deletes all that is stored of the keys, and sets what decides about them until an instant.
     fn reset(self, overriding: Option<Override>) -> Later<Written> {
-        Box::pin(async move {
+        let resetting = async move {
             let shared = &self.shared;
             let set = overriding.map(|overriding| shared.override_arguments(overriding));
             let write = async |keys: Vec<Bytes>, arguments| {
@@ -263,6 +259,11 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 }
             }
             Ok(())
+        };
+        // Whoever goes away meanwhile has it done to the end: until then no answer is remembered.
+        Box::pin(async move {
+            let reset = tokio::spawn(resetting).await;
+            reset.unwrap_or_else(|_| Err(failure::runtime_ends()))
         })
     }
 

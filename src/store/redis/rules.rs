@@ -34,7 +34,7 @@ impl RedisLimit<RuleKey> for RuleLimits {
             Some((charge.limit, snapshot?))
         });
         let snapshots = each.collect::<Option<Vec<_>>>()?;
-        Some(RuleSnapshot::new(Arc::clone(key.limits()), snapshots))
+        Some(RuleSnapshot::several(Arc::clone(key.limits()), snapshots))
     }
 
     fn admissions(&self, snapshot: &RuleSnapshot) -> Vec<Vec<f64>> {

@@ -16,7 +16,9 @@ use tollgate::{
     store::RedisStore,
 };
 use tollgate_properties::{cases, claims::stays_within_the_bound, numbers::Numbers};
-use tollgate_redis_tests::{Redis, Server, comes, every_algorithm, patient, within};
+use tollgate_redis_tests::{
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, within,
+};
 
 const MS: u64 = 1_000;
 const HISTORIES: u32 = 60;
@@ -358,6 +360,36 @@ async fn of_limits_about_each_of_several_keys_the_only_one_that_applies_is_lease
         limiter.check(&keys).await.unwrap();
     }
     assert!(store.usage().leased > 20, "{:?}", store.usage());
+}
+
+/// What a slow server lends is over before it arrives: it is not asked for again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_server_that_takes_longer_than_a_lease_time_nothing_is_leased_for_long() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(server.port(), Duration::from_millis(20)).await;
+    let store = RedisStore::builder(connect(centralized(proxy.port())).await);
+    let store = store.deadline(Duration::from_secs(20)).build();
+    let store = store.leased(Duration::from_millis(5));
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1_000_000)), store.clone());
+    let crowd = (0..16).map(|_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move {
+            for _ in 0..40 {
+                assert!(limiter.check("bob").await.unwrap().is_admitted());
+            }
+        })
+    });
+    for caller in crowd.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    let usage = store.usage();
+    // One call brings a lease of what was used lately.
+    assert!((1..=2 * 64).contains(&usage.units_leased), "{usage:?}");
+    comes("it is given back", async || {
+        let usage = store.usage();
+        usage.units_given_back == usage.units_leased
+    })
+    .await;
 }
 
 #[tokio::test]

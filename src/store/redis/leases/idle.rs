@@ -13,8 +13,13 @@ const MIN_ROUND: Duration = Duration::from_millis(10);
 const SETTLED_AT_ONCE: usize = 500;
 
 impl Leases {
-    /// What lies idle, up to so many; none, if nothing is leased.
-    pub(super) fn idle(&self, shared: &Shared, is_out: bool) -> Option<Vec<(Subject, Lease)>> {
+    /// What lies idle, up to so many; none, if nothing is leased. What cannot be settled now, as its
+    /// server is out, is settled later, if it is still held then.
+    pub(super) fn idle(
+        &self,
+        shared: &Shared,
+        is_out: impl Fn(&Subject) -> bool,
+    ) -> Option<Vec<(Subject, Lease)>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
         let is_wall_time = shared.clock.is_none();
@@ -22,9 +27,8 @@ impl Leases {
             let is_over = |lease: &mut Lease| {
                 let now = shared.asked(subject);
                 let age = now.at.saturating_sub(lease.asked.at);
-                // It is settled later, if it is still held then.
-                let is_kept = is_out && age < self.held_for;
-                !is_kept && !lease.can_be_spent(now, self.time, is_wall_time)
+                let is_kept = || age < self.held_for && is_out(subject);
+                !lease.can_be_spent(now, self.time, is_wall_time) && !is_kept()
             };
             if idle.len() == SETTLED_AT_ONCE {
                 break;
@@ -48,8 +52,11 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
     let mut pause = round;
     loop {
         tokio::time::sleep(pause).await;
-        let only = shared.servers.only.as_ref();
-        let is_out = only.is_some_and(|server| server.outage(true).is_some());
+        let is_out = |subject: &Subject| {
+            let slot = shared.servers.slot_of(&subject.queries[0].keys[0]);
+            let node = shared.servers.known_node_of(slot).and_then(Result::ok);
+            node.is_none_or(|node| node.outage(true).is_some())
+        };
         let Some(idle) = leases.idle(&shared, is_out) else {
             return;
         };

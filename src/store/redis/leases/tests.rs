@@ -250,7 +250,7 @@ where
             }
             3 | 4 => {
                 let leases = store.leases.as_ref().expect("leases");
-                let idle = leases.idle(&store.shared, false);
+                let idle = leases.idle(&store.shared, |_| false);
                 for (subject, lease) in idle.into_iter().flatten() {
                     let other = Query::new(store, &self.plans[1].0, self.key);
                     let plan =

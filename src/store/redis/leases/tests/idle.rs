@@ -55,7 +55,11 @@ async fn one_task_settles_what_lies_idle_however_often_and_ends_when_nothing_is_
 async fn what_lies_idle_is_settled_after_an_outage_if_it_is_still_held() {
     let clock = ManualClock::at(at(0));
     let (store, leases, subject) = alone(&clock);
-    let idle = |is_out| leases.idle(&store.shared, is_out).map(|idle| idle.len());
+    let idle = |is_out| {
+        leases
+            .idle(&store.shared, |_| is_out)
+            .map(|idle| idle.len())
+    };
     has_leased(&store, &subject);
     assert_eq!(idle(false), Some(0));
     clock.advance(LEASE_TIME);
@@ -75,7 +79,7 @@ async fn many_that_lie_idle_are_settled_in_batches_and_none_is_left() {
         has_leased(&store, &subject_of(&store, key));
     }
     clock.advance(LEASE_TIME);
-    let idle = || leases.idle(&store.shared, false).map(|idle| idle.len());
+    let idle = || leases.idle(&store.shared, |_| false).map(|idle| idle.len());
     let batches = [idle(), idle(), idle(), idle()];
     assert_eq!(batches, [Some(500), Some(500), Some(100), None]);
 }
