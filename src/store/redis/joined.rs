@@ -37,8 +37,8 @@ const SENT_WITHIN: u32 = 4;
 #[derive(Default)]
 pub(super) struct JoinedCalls(pub(super) Mutex<HashMap<Subject, OnTheWay>>);
 
-/// What decisions must have in common to share a call. There is none, if each call says something of
-/// its own, or the script for several decisions would be too long.
+/// What decisions must have in common to share a call. There is none, if each call says something
+/// of its own, or the script for several decisions would be too long.
 #[derive(Clone)]
 pub(super) struct Subject {
     pub(super) script: Arc<Loadable>,

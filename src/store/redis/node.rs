@@ -74,8 +74,8 @@ impl Node {
         let turn = self.next.fetch_add(1, Relaxed) % self.connections.len();
         let (before, after) = self.connections.split_at(turn);
         let mut second_best = None;
-        let tried = after.iter().chain(before);
-        for link in tried.filter_map(|connection| connection.link(is_late)) {
+        let in_turn = after.iter().chain(before);
+        for link in in_turn.filter_map(|connection| connection.link(is_late)) {
             match (link, &second_best) {
                 (Ok(link), _) if !link.is_suspect() => return Some(Ok(link)),
                 (_, Some(Ok(_))) => {}

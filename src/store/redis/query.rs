@@ -163,20 +163,15 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let (answer, later) = if let Some(subject) = self.subject(ask) {
             self.shared.decide(&subject, ask.cost(), asked_at).await?
         } else if let Some(script) = self.script_of_all() {
-            let op = if ask.charge() > 0 {
-                Op::Decide
-            } else {
-                Op::Look
+            let op = match ask.charge() {
+                0 => Op::Look,
+                _ => Op::Decide,
             };
             let cost = Units::Cost(ask.cost());
             let arguments = vec![self.shared.arguments(&*self.all, (op, cost))];
             let keys = self.all.iter().flat_map(|query| query.keys.clone());
-            let answer = (self.shared).run(
-                Some(&script),
-                keys.collect(),
-                arguments,
-                Wait::Until(deadline),
-            );
+            let (keys, wait) = (keys.collect(), Wait::Until(deadline));
+            let answer = (self.shared).run(Some(&script), keys, arguments, wait);
             (answer.await?, 0)
         } else {
             return Ok((self.decide_across_slots(ask, deadline).await?, 0));
