@@ -1,10 +1,7 @@
 //! The worst case of a rule in small numbers, found by visiting every state that callers can bring
 //! about.
 
-use std::{
-    collections::HashMap,
-    fmt::{self, Debug},
-};
+use std::{collections::HashMap, fmt::Debug};
 
 use tollgate::algorithm::{Ending, KeyLimit};
 
@@ -55,26 +52,8 @@ pub struct Worst {
     pub history: Vec<Event>,
 }
 
-/// What callers did.
-#[derive(Clone, Copy)]
-pub enum Event {
-    /// At this instant this cost was admitted.
-    Admitted(u64, u32),
-    /// At this instant a request of this cost was dropped while it waited.
-    Dropped(u64, u32),
-    /// At this instant this cost was given back.
-    Refunded(u64, u32),
-}
-
-impl Debug for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Admitted(at, cost) => write!(f, "{cost} at {at}"),
-            Self::Dropped(at, cost) => write!(f, "{cost} dropped at {at}"),
-            Self::Refunded(at, cost) => write!(f, "{cost} refunded at {at}"),
-        }
-    }
-}
+/// At which instant what happened to a request of which cost.
+pub type Event = (u64, &'static str, u32);
 
 #[derive(Clone)]
 struct Waiting<A: KeyLimit> {
@@ -239,7 +218,7 @@ fn admit<A: KeyLimit>(
             admission,
         }),
     }
-    next.history.push(Event::Admitted(now, cost));
+    next.history.push((now, "admitted", cost));
     assert!(next.history.len() < 1_000, "no end of admissions at {now}");
     Some(next)
 }
@@ -261,7 +240,7 @@ fn refund<A: KeyLimit>(
         true => next.counted -= weight,
         false => next.refunded += weight,
     }
-    next.history.push(Event::Refunded(now, cost));
+    next.history.push((now, "refunded", cost));
     next
 }
 
@@ -271,6 +250,6 @@ fn withdraw<A: KeyLimit>(rule: &A, node: &Node<A>, index: usize, now: u64) -> No
     let ending = Ending::Withdrawn { cost: dropped.cost };
     let at = instant(now.into());
     rule.end(&mut next.state, &dropped.admission, ending, at);
-    next.history.push(Event::Dropped(now, dropped.cost));
+    next.history.push((now, "dropped", dropped.cost));
     next
 }
