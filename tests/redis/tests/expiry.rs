@@ -3,7 +3,6 @@
 
 use std::{thread, time::Duration};
 
-use tollgate::Decision;
 use tollgate_properties::{numbers::Numbers, shared::SharedLimiter, subject::Subject};
 use tollgate_redis_tests::{Redis, every_algorithm};
 
@@ -15,31 +14,9 @@ const SOON: Numbers = Numbers::new((12, 600_000), 20, 50_000, 30_000).beside(9, 
 /// Numbers of which nothing comes back while a test lasts.
 const LATER: Numbers = Numbers::new((5, 10 * HOUR), 4, HOUR, 2 * HOUR).beside(7, 5 * HOUR);
 
-/// A limiter that waits for each answer.
-struct Limiter<'a>(&'a Redis, Box<dyn SharedLimiter>);
-
-impl Limiter<'_> {
-    fn check(&self, cost: u32) -> Decision {
-        self.0.wait(self.1.check(cost)).unwrap()
-    }
-
-    fn peek(&self) -> Decision {
-        self.0.wait(self.1.peek()).unwrap()
-    }
-
-    fn debit(&self, units: u32) {
-        self.0.wait(self.1.debit(units)).unwrap();
-    }
-
-    fn reset(&self) {
-        self.0.wait(self.1.reset()).unwrap();
-    }
-}
-
-fn limiter<'a>(redis: &'a Redis, subject: &Subject, prefix: &str) -> Limiter<'a> {
+fn limiter(redis: &Redis, subject: &Subject, prefix: &str) -> Box<dyn SharedLimiter> {
     let store = redis.store_with_prefix(prefix);
-    let limiter = subject.bucket.limiter_over(store, redis.new_key());
-    Limiter(redis, limiter)
+    subject.bucket.limiter_over(store, redis.new_key())
 }
 
 /// Each subject has a thread and a prefix of its own.
@@ -65,7 +42,7 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
         for turn in 0..16_u64 {
             thread::sleep(Duration::from_millis(turn * 7 % 40));
             let before = redis.now();
-            let decision = limiter.check(1);
+            let decision = redis.wait(limiter.check(1)).unwrap();
             let (keys, after) = (redis.keys(prefix), redis.now());
             if !decision.is_admitted() {
                 continue;
@@ -95,25 +72,26 @@ fn a_charged_key_stays_until_it_is_fresh_and_little_longer() {
 fn a_request_that_is_not_charged_changes_neither_value_nor_expiry() {
     with_each(LATER, |redis, subject, prefix| {
         let limiter = limiter(redis, subject, prefix);
-        limiter.peek();
-        limiter.check(0);
-        match limiter.check(u32::MAX).is_admitted() {
+        let check = |cost| redis.wait(limiter.check(cost)).unwrap();
+        redis.wait(limiter.peek()).unwrap();
+        check(0);
+        match check(u32::MAX).is_admitted() {
             true => assert!(!subject.counts_units()),
             false => assert_eq!(redis.keys(prefix), [""; 0]),
         }
-        limiter.reset();
-        while limiter.check(1).is_admitted() {}
+        redis.wait(limiter.reset()).unwrap();
+        while check(1).is_admitted() {}
         let before = redis.everything(prefix);
         assert!(!before.is_empty());
         for _ in 0..3 {
             thread::sleep(Duration::from_millis(2));
-            assert!(!limiter.check(1).is_admitted());
-            limiter.check(u32::MAX);
-            limiter.check(0);
-            limiter.peek();
+            assert!(!check(1).is_admitted());
+            check(u32::MAX);
+            check(0);
+            redis.wait(limiter.peek()).unwrap();
             assert_eq!(redis.everything(prefix), before, "{}", subject.name);
         }
-        limiter.reset();
+        redis.wait(limiter.reset()).unwrap();
         assert_eq!(redis.keys(prefix), [""; 0], "{}", subject.name);
     });
 }
@@ -123,8 +101,12 @@ fn a_key_that_owes_stays_until_the_debt_is_paid() {
     with_each(LATER, |redis, subject, prefix| {
         let (name, limiter) = (&subject.name, limiter(redis, subject, prefix));
         for units in [1, 100, u32::MAX, u32::MAX] {
-            limiter.debit(units);
-            let wait = limiter.peek().reset_after().as_millis();
+            redis.wait(limiter.debit(units)).unwrap();
+            let wait = redis
+                .wait(limiter.peek())
+                .unwrap()
+                .reset_after()
+                .as_millis();
             let keys = redis.keys(prefix);
             let lives = keys.iter().map(|key| redis.expires_at(key)).min().unwrap();
             let now = std::time::SystemTime::UNIX_EPOCH
@@ -141,6 +123,7 @@ fn a_key_that_owes_stays_until_the_debt_is_paid() {
         }
         // Four debits are four requests.
         let is_full = !subject.name.contains("per request");
-        assert!(!is_full || !limiter.check(1).is_admitted(), "{name}");
+        let checked = redis.wait(limiter.check(1)).unwrap();
+        assert!(!is_full || !checked.is_admitted(), "{name}");
     });
 }
