@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,9 +12,9 @@ use std::{
 };
 
 use tollgate::{
-    EachOf, Quota, RateLimiter, Timestamp,
+    EachOf, Hold, Quota, RateLimiter, Timestamp,
     algorithm::*,
-    clock::{Clock, ManualClock},
+    clock::{Clock, ManualClock, SystemClock},
     store::LocalStore,
 };
 use tollgate_algorithms::{every_additive, every_algorithm};
@@ -176,4 +177,79 @@ fn units_that_are_settled_before_they_were_held_are_charged_when_they_were_held(
     }
     let (quota, precision) = (Quota::new(UNITS, PERIOD), PERIOD / 10);
     every_additive!(check_each, quota, UNITS, precision);
+}
+
+/// Eight threads, which are more than the cores, so that most of them wait. Of the holds of each a
+/// third is left until its time is up, and then settled with nothing.
+#[test]
+fn threads_on_the_clock_of_the_machine_get_no_more_than_one_would() {
+    const HELD: Duration = Duration::from_millis(2);
+    type Limiter<A> = RateLimiter<A, LocalStore<A, u64, SystemClock>>;
+    fn threads<A: KeyLimit, T: Default>(
+        (name, algorithm): (&str, A),
+        take: impl Fn(&Limiter<A>, &mut T) -> bool + Sync,
+        most: impl Fn(u64) -> u64,
+    ) {
+        let limiter = RateLimiter::new(algorithm, LocalStore::new());
+        // The bound holds on the limiter's own clock, which need not run as fast as another one.
+        let clock = SystemClock::new();
+        let micros = || clock.now().as_micros();
+        let (admitted, begun) = (AtomicU64::new(0), micros());
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mut kept = T::default();
+                    while micros() < begun + 400_000 {
+                        let is_admitted = take(&limiter, &mut kept);
+                        admitted.fetch_add(is_admitted.into(), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let (admitted, most) = (admitted.into_inner(), most(micros() - begun));
+        assert!(admitted <= most, "{name}: {admitted} of {most}");
+    }
+    fn check<A: KeyLimit>(name: &str, algorithm: A, most: impl Fn(u64) -> u64) {
+        let take = |limiter: &Limiter<A>, _: &mut ()| limiter.check(&7).now().is_admitted();
+        threads((name, algorithm), take, most);
+    }
+    fn check_both<A: Additive>(name: &str, algorithm: A, most: impl Fn(u64) -> u64) {
+        check(name, algorithm.clone(), &most);
+        let settled = Settled::new(algorithm).held_at_most(HELD);
+        let take = |limiter: &Limiter<Settled<A>>, (turn, kept): &mut (u8, VecDeque<_>)| {
+            let is_gone = |kept: &(Instant, Hold)| kept.0.elapsed() > 2 * HELD;
+            if kept.front().is_some_and(is_gone)
+                && let Some((_, late)) = kept.pop_front()
+            {
+                late.settle(0);
+            }
+            let Ok(hold) = limiter.hold(&7, 1).now() else {
+                return false;
+            };
+            *turn = (*turn + 1) % 3;
+            match turn {
+                0 => drop(hold.settle(0)),
+                1 => drop(hold),
+                _ => kept.push_back((Instant::now(), hold)),
+            }
+            *turn != 0
+        };
+        threads((&format!("{name} with holds"), settled), take, most);
+    }
+    let ten_in = |millis| Quota::new(10, Duration::from_millis(millis));
+    let bucket = TokenBucket::new(Quota::per_second(1_000)).burst(20);
+    check_both("token bucket", bucket, |micros| 20 + micros / 1_000);
+    check_both("fixed window", FixedWindow::new(ten_in(10)), |micros| {
+        10 * (2 + micros / 10_000)
+    });
+    check_both("sliding log", SlidingLog::new(ten_in(100)), |micros| {
+        10 * (1 + micros / 100_000)
+    });
+    check_both(
+        "sliding window",
+        SlidingWindow::new(ten_in(100)),
+        |micros| 19 * (1 + micros / 100_000),
+    );
+    let interval = MinInterval::new(Duration::from_millis(5));
+    check("min interval", interval, |micros| 1 + micros / 5_000);
 }
