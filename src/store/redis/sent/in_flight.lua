@@ -144,10 +144,9 @@ if stored_1 then
   if #stored_1 < 36 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, taken_1, bytes_1 = unpack('<BI7I7I7I7I7', stored_1)
   before_1 = #stored_1 - bytes_1
-  if mark ~= 1 or before_1 ~= 36 and before_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+  if mark ~= 1 or before_1 ~= 36 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
     or key_expires_at_1 >= 2 ^ 53 or taken_1 >= 2 ^ 53
     or bytes_1 >= 2 ^ 53 then error('UNREADABLE state') end
-  if before_1 == 78 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
