@@ -127,7 +127,8 @@ pub(crate) enum EndsWhen {
     Dropped,
 }
 
-/// Await it to know that the store has the settlement; dropping it loses nothing.
+/// The future of [`Hold::settle`]: await it to know that the store has the settlement. Dropping it
+/// loses nothing.
 // None, if all is done and well.
 pub struct Settlement(Option<Pin<Box<dyn Future<Output = Written> + Send>>>);
 

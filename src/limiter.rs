@@ -30,7 +30,7 @@ use output::Request;
 ///
 /// [`observe`](Self::observe) sets an observer of the calls.
 ///
-/// Each method returns a [`Call`]: await it, or, if the store answers at once, as
+/// What asks the store returns a [`Call`]: await it, or, if the store answers at once, as
 /// [`LocalStore`](crate::store::LocalStore) does, call [`.now()`](Call::now) on it.
 ///
 /// Instead of an algorithm it takes what [chooses](crate::choice) one without a request, as a
@@ -113,8 +113,8 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     ///
     /// A cost of 0 is admitted and charges nothing. Where units are
     /// [settled](crate::algorithm::Settled), all of the cost is charged at once. With
-    /// [`InFlight`](crate::algorithm::InFlight) it does not compile: nothing could give the place
-    /// back. [`hold`](Self::hold) can. Over Redis one that is dropped after it was sent may stay
+    /// [`InFlight`](crate::algorithm::InFlight) a program does not build: nothing could give the
+    /// place back. [`hold`](Self::hold) can. Over Redis one that is dropped after it was sent may stay
     /// charged.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ impl PolicyId {
         Self(SipHasher24::new_with_keys(namespace.into(), 0).hash(name.as_bytes()))
     }
 
-    /// The policy that is all of these together, in this order.
+    /// The number of the policy that is this one and the other together, in this order.
     #[inline]
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -198,7 +198,7 @@ impl Policy {
     /// so that one tuple limits requests *and* what they cost.
     ///
     /// A request of cost 0 is admitted and charges nothing, here too. Every algorithm of this crate
-    /// has the same method, [`per_request`](crate::algorithm::TokenBucket::per_request).
+    /// but [`InFlight`](crate::algorithm::InFlight) has the same method, [`per_request`](crate::algorithm::TokenBucket::per_request).
     ///
     /// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm lets units through.
     /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
@@ -238,7 +238,7 @@ impl Policy {
     /// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
     /// others, or alone, before it may refuse anybody.
     ///
-    /// Every algorithm of this crate has the same method,
+    /// Every algorithm of this crate but [`InFlight`](crate::algorithm::InFlight) has the same method,
     /// [`shadow`](crate::algorithm::TokenBucket::shadow). Take it away, and the limit is enforced.
     ///
     /// - **Bound**: none; what it charges stays within that of the algorithm.
@@ -338,7 +338,7 @@ impl Policy {
         &self.name
     }
 
-    /// Tells this policy's buckets from another's.
+    /// The number of its buckets: those of other policies have others.
     #[inline]
     pub fn id(&self) -> PolicyId {
         self.id

@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::pending,
+    panic::catch_unwind,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -22,7 +23,7 @@ use axum::{
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
-    ConfigError, Decision, End, Hold, Quota, RateLimitLayer, RateLimiter,
+    Decision, End, Hold, Quota, RateLimitLayer, RateLimiter,
     algorithm::{InFlight, TokenBucket},
     key::{Global, from_fn},
     response::AsError,
@@ -233,14 +234,13 @@ async fn beside_what_is_settled_a_handler_settles_and_stays_in_flight() {
 
 #[test]
 fn a_time_that_no_renewal_can_keep_is_refused_by_value() {
-    let of = |time| InFlight::new(5).try_held_at_most(time).map(drop);
-    let short = Duration::from_micros(99_999);
-    let error = of(short).unwrap_err();
-    assert!(matches!(error, ConfigError::HeldTooShort { .. }));
-    assert!(error.to_string().contains("99.999ms"), "{error}");
+    let of = |time| catch_unwind(|| InFlight::new(5).held_at_most(time)).map(drop);
+    let message = |time| *of(time).unwrap_err().downcast::<String>().unwrap();
+    let short = message(Duration::from_micros(99_999));
+    assert!(short.contains("99.999ms"), "{short}");
     assert!(of(Duration::from_millis(100)).is_ok());
-    let long = Duration::from_micros((1 << 50) + 1);
-    assert!(matches!(of(long), Err(ConfigError::PeriodTooLong { .. })));
+    let long = message(Duration::from_micros((1 << 50) + 1));
+    assert!(long.contains("1125899906.842625s"), "{long}");
     assert!(of(Duration::from_micros(1 << 50)).is_ok());
     assert!(of(Duration::MAX).is_err());
     let named = InFlight::new(7)

@@ -45,28 +45,14 @@ macro_rules! door {
             ///
             /// # Panics
             ///
-            /// Where [`try_wait_at_most`](Self::try_wait_at_most) fails, with its error as the
-            /// message.
+            /// If the wait is so long that no tick can count it exactly.
             #[must_use]
             #[track_caller]
             pub fn wait_at_most(
                 self,
                 wait: std::time::Duration,
             ) -> $crate::algorithm::WaitAtMost<Self> {
-                $crate::error::or_panic(self.try_wait_at_most(wait))
-            }
-
-            /// Delays what comes on top of the burst until its turn, instead of refusing it;
-            /// refuses it only if the wait would be longer than this.
-            ///
-            /// # Errors
-            ///
-            /// The wait is so long that no tick can count it exactly.
-            pub fn try_wait_at_most(
-                self,
-                wait: std::time::Duration,
-            ) -> Result<$crate::algorithm::WaitAtMost<Self>, $crate::error::ConfigError> {
-                $crate::algorithm::WaitAtMost::of(&self.0, wait)
+                $crate::error::or_panic($crate::algorithm::WaitAtMost::of(&self.0, wait))
             }
         }
 

@@ -28,7 +28,7 @@ const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 /// or was dropped because the caller hung up, or when its handler has panicked, failed or was
 /// dropped before that. Elsewhere [`RateLimiter::hold`](crate::RateLimiter::hold) takes a place,
 /// and its [`Hold`](crate::Hold) gives it back when it is settled or dropped. A `check` could not
-/// give it back: it does not compile.
+/// give it back: such a program does not build.
 ///
 /// - **Bound**: at most n requests of a key are in flight at any instant, on all machines together.
 ///   n is chosen for each request, where plans differ. With an n of 0 nothing is let through.
@@ -338,20 +338,14 @@ impl InFlight {
     ///
     /// # Panics
     ///
-    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
+    /// If the duration is shorter than 100 ms, or longer than 35 years.
     #[must_use]
     #[track_caller]
     pub fn held_at_most(self, duration: Duration) -> Self {
         or_panic(self.try_held_at_most(duration))
     }
 
-    /// How long a process that no longer renews its places keeps them, over Redis; 60 seconds
-    /// unless said otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The duration is shorter than 100 ms, or longer than 35 years.
-    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
+    fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
         let held_at_most_micros = held_at_most_micros(duration, MIN_HELD_AT_MOST_MICROS)?;
         Ok(Self {
             held_at_most_micros,

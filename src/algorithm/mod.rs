@@ -12,8 +12,8 @@
 //! | bursts, and callers who rather wait than be refused | [`TokenBucket::wait_at_most`] | max(burst, c) + n − 1, as released | 24 bytes |
 //! | a pause after each request | [`MinInterval`] | ⌈P/d⌉ | 8 bytes |
 //! | at most n requests at once | [`InFlight`] | n at any instant | 32 bytes |
-//! | requests, whatever they cost | any of these, [per request](TokenBucket::per_request) | as above, in requests | as above |
-//! | a limit that is tried out, and refuses nobody | any of these, [in shadow](TokenBucket::shadow) | none | as above |
+//! | requests, whatever they cost | any of these but `InFlight`, [per request](TokenBucket::per_request) | as above, in requests | as above |
+//! | a limit that is tried out, and refuses nobody | any of these but `InFlight`, [in shadow](TokenBucket::shadow) | none | as above |
 //! | all of several at once | a tuple: `(TokenBucket, FixedWindow)` | the tightest | the sum |
 //!
 //! ![What each algorithm lets through of the same traffic][algorithms]

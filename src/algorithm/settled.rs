@@ -497,19 +497,14 @@ impl<A: Additive> Settled<A> {
     ///
     /// # Panics
     ///
-    /// Where [`try_held_at_most`](Self::try_held_at_most) fails, with its error as the message.
+    /// If the duration is shorter than a microsecond, or longer than 35 years.
     #[must_use]
     #[track_caller]
     pub fn held_at_most(self, duration: Duration) -> Self {
         or_panic(self.try_held_at_most(duration))
     }
 
-    /// How long units are held at most; 60 seconds unless said otherwise.
-    ///
-    /// # Errors
-    ///
-    /// The duration is shorter than a microsecond, or longer than 35 years.
-    pub fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
+    fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
         let held_at_most_micros = held_at_most_micros(duration, 1)?;
         Ok(Self {
             held_at_most_micros,

@@ -50,7 +50,8 @@ pub use service::{LocalRateLimit, RateLimit};
 /// # Its type
 ///
 /// It is a `RateLimitLayer<Algo, Store, KeyFn>` until more is set. What answers is the fourth
-/// parameter, and each other setter puts one of the [`options`](crate::options) around the fifth.
+/// parameter. Each other setter that changes the type puts one of the [`options`](crate::options)
+/// around the fifth.
 ///
 /// # What it requires of the inner service
 ///

@@ -116,7 +116,7 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
 
     /// Settles a request by the head of its response: charges what the closure returns, and frees
     /// the rest of the cost. For an algorithm that is [settled](crate::algorithm::Settled): with
-    /// another one a service of the layer does not compile.
+    /// another one a program that calls a service of the layer does not build.
     ///
     /// The cost is held while the inner service works. The closure sees only responses: if the
     /// inner service fails, or the caller hangs up, the whole cost is charged. The closure may
@@ -179,7 +179,8 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// The type of the body stays as it is: axum's, tonic's and a boxed body are boxed once more,
     /// and one that is whole in memory (`Full`, `String`) counts as sent when the response is
     /// there. [`FromBytes::keeping`](crate::response::FromBytes::keeping) is for a body of your
-    /// own.
+    /// own. A responder that answers with errors, as [`AsError`](crate::response::AsError), sees no
+    /// body: then all that is held is charged when the service has answered.
     ///
     /// # Example: a thousand KiB an hour
     ///

@@ -26,10 +26,10 @@ use super::{
 };
 
 pin_project! {
-    /// Asks the store when it is first polled, or when [`.now()`](Self::now) is called: before
-    /// that, nothing is charged.
+    /// The future of one call of a [`RateLimiter`]: it asks the store when it is first polled, or
+    /// when [`.now()`](Self::now) is called. Before that, nothing is charged.
     ///
-    /// It is what every method of [`RateLimiter`] returns. It brings a
+    /// Every method that asks the store returns it, but `until_ready`, which waits. It brings a
     /// [`Decision`](crate::Decision), a [`Hold`](crate::Hold) or a refusal, or only its end.
     ///
     /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13

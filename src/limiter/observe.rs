@@ -1,4 +1,4 @@
-//! What the observer of a limiter is told.
+//! What the observer of a limiter sees.
 
 use std::{cell::LazyCell, time::Duration};
 
@@ -13,22 +13,22 @@ use crate::{
 use super::RateLimiter;
 
 impl<A, S, W> RateLimiter<A, S, W> {
-    /// Tells this observer, once for each call that charges or would have charged, how it ended.
+    /// Shows this observer how each call that charges, or would have charged, has ended: once.
     ///
     /// See [`observe`](crate::observe): it is a closure that names the type of the key, or an
     /// [`Observe`]. It replaces the one before; take a tuple for two. Clones share it. Without this
-    /// setter nothing is told, and nothing is paid for it.
+    /// setter there are no events, and nothing is paid for them.
     ///
-    /// | call | is told | outcome |
+    /// | call | is seen | outcome |
     /// |---|---|---|
     /// | [`check`](Self::check), [`check_cost`](Self::check_cost) | when it is decided | `admitted`, `refused`, `store_error` |
     /// | [`hold`](Self::hold) | when the cost is held, or refused; not when it is settled | `admitted`, `refused`, `store_error` |
-    /// | `until_ready` | at its end, with how long it [has waited](crate::observe::Event::waited); its attempts are not told | `admitted`, `store_error`; `refused` if the cost never fits |
+    /// | `until_ready` | at its end, with how long it [has waited](crate::observe::Event::waited); its attempts are not seen | `admitted`, `store_error`; `refused` if the cost never fits |
     /// | [`debit`](Self::debit) | when the units are charged | `debited`, `store_error` |
-    /// | [`peek`](Self::peek), [`refund`](Self::refund), [`reset`](Self::reset) | never | |
+    /// | [`peek`](Self::peek), [`refund`](Self::refund), [`reset`](Self::reset), `refuse_until`, `let_through_until` | never | |
     ///
-    /// A call with [`.now()`](super::Call::now) is told as one that is awaited. One that is dropped
-    /// before it is ready is not told, though the store may have charged it.
+    /// A call with [`.now()`](super::Call::now) is seen as one that is awaited. One that is dropped
+    /// before it is ready is not seen, though the store may have charged it.
     ///
     /// The observer is called in the task of the call, right before that returns; no lock is held,
     /// and nobody waits in line behind it. If it panics, so does the call: what was charged stays
@@ -63,7 +63,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
         }
     }
 
-    /// Tells the observer of a call: what was decided, or `None` where units were charged whether
+    /// Notifies the observer of a call: of what was decided, or `None` where units were charged whether
     /// they fitted or not.
     pub(super) fn notify_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
         &self,

@@ -55,8 +55,8 @@ pub trait FromBytes {
     /// The body that sends these bytes and nothing else.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// This body, which tells when it has ended: it keeps `end` until then, and so what the request
-    /// holds.
+    /// Wraps this body so that it reports its end: it keeps `end` until then, and so what the
+    /// request holds.
     ///
     /// By default nothing is kept. A request [in flight](crate::algorithm::InFlight) ends then with
     /// the head of its response, and one that is [settled at the

@@ -134,7 +134,7 @@ impl<F> SpentAtEnd<F> {
 /// [in flight](crate::algorithm::InFlight), or units that are
 /// [settled at the end](crate::RateLimitLayer::settle_at_end).
 ///
-/// A body of your own keeps it, tells it each [frame](Self::frame), and that it is
+/// A body of your own keeps it, calls it with each [frame](Self::frame), and says when it is
 /// [complete](Self::complete). If it is dropped before that, the body was cut off.
 pub struct BodyEnd {
     hold: Hold,

@@ -19,7 +19,7 @@ use crate::{
     hold::Hold,
 };
 
-/// Answers a refused request with 429 Too Many Requests, and tells every caller how much of its
+/// Answers a refused request with 429 Too Many Requests, and shows every caller how much of its
 /// limits is left.
 ///
 /// This is the default of a layer. The rules of what is sent:
@@ -280,8 +280,8 @@ impl RenderedByHandler {
     /// Whether it describes all policies of the other decision.
     fn names(&self, other: &Decision, dialect: Fields) -> bool {
         let is_named = |policy: &PolicyDecision| {
-            let mut told = self.0.policies().iter();
-            told.any(|known| known.is_of_the_same_policy(policy))
+            let mut all = self.0.policies().iter();
+            all.any(|known| known.is_of_the_same_policy(policy))
         };
         self.1 == dialect && other.policies().iter().all(is_named)
     }

@@ -36,7 +36,7 @@ struct RequestHead<'a> {
 }
 
 impl<'a> Refusal<'a> {
-    /// For this reason, without a request.
+    /// A refusal for this reason, without its request.
     pub fn new(reason: Reason<'a>) -> Self {
         Self {
             reason,

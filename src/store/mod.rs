@@ -254,7 +254,7 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     ///
     /// | change | is done |
     /// |---|---|
-    /// | [`Refund`](Change::Refund), [`Debit`](Change::Debit), [`Reset`](Change::Reset) | once the answer is waited for |
+    /// | [`Refund`](Change::Refund), [`Debit`](Change::Debit), [`Reset`](Change::Reset), [`Override`](Change::Override) | once the answer is waited for |
     /// | [`End`](Change::End) | whether or not the answer is waited for |
     fn change<Q: AsKey<K> + ?Sized>(
         &self,
@@ -263,8 +263,8 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing>;
 
-    /// Identifies its buckets among those of all stores, as long as it lives: calls that
-    /// [wait](crate::RateLimiter) for a bucket wait in one line, over all clones of a store.
+    /// Calls that [wait](crate::RateLimiter) for a bucket wait in one line, over all stores of a type
+    /// with the same number, as long as this one lives: clones have the same.
     ///
     /// By default all stores of a type share a line for each policy and key.
     fn buckets_id(&self) -> usize {

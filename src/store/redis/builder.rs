@@ -24,7 +24,7 @@ const MAX_PREFIX_BYTES: usize = 64;
 /// The version of the keys' form, a part of every key: it changes with that form.
 const VERSION: &str = "1";
 
-/// Builds a [`RedisStore`] with another prefix, digest key, deadline, bound or clock.
+/// Builds a [`RedisStore`] with other settings than those of [`RedisStore::new`].
 pub struct RedisStoreBuilder {
     connection: RedisConnection,
     prefix: String,
@@ -107,7 +107,7 @@ impl RedisStoreBuilder {
     /// A refund, settlement, debit, reset or override by this store and its clones is noticed once
     /// it is answered. It is noticed late, by this long at most, if another process does it, or has
     /// larger numbers, if Redis has lost the state, or if its clock steps forward. Then what others
-    /// are charged meanwhile is told late, too: what remains may be less, and a wait longer.
+    /// are charged meanwhile is seen late, too: what remains may be less, and a wait longer.
     ///
     /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
     /// limit in shadow or a settled log, and about keys in several slots of a cluster. At most
@@ -148,6 +148,7 @@ impl RedisStoreBuilder {
     /// for this long at most, and units that are free meanwhile go to whoever asks next. A wait
     /// that is told can be too short or too long by as much. Changes by others are noticed as late
     /// as this, if it is longer than refusals are remembered.
+    /// Without [`remember_refusals`](Self::remember_refusals) it has no effect.
     #[must_use]
     pub fn ask_again_after(mut self, shortest: Duration) -> Self {
         self.ask_again_after = shortest;
