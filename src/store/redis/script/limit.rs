@@ -66,13 +66,9 @@ impl Limit<'_> {
         let too_large = |names: &[String]| names.join(" >= 2 ^ 53 or ") + " >= 2 ^ 53";
         let zeros = [&names[..], &held, &self.in_flight("before")].concat();
         let [_, size] = self.without_leases();
-        let may_have_tail = self.members.iter().any(|named| !named.member.in_flight);
-        let other_size = match may_have_tail {
-            true => format!(" and {size} ~= {with_tail}"),
-            false => String::new(),
-        };
-        let tail = match self.holds {
-            true => format!(
+        let mut tail = String::new();
+        if self.holds {
+            tail = format!(
                 "  if {size} == {with_tail} then\n    \
                    {} = unpack('<{}', stored_{k}, {})\n    \
                    if {} {unreadable}\n  \
@@ -81,13 +77,34 @@ impl Limit<'_> {
                 whole(held.len()),
                 bytes + 1,
                 too_large(&held)
-            ),
-            false if may_have_tail => format!("  if {size} == {with_tail} then return '\\2' end\n"),
+            );
+        }
+        let is_in_flight = |named: &Named<'_>| named.member.in_flight;
+        let has_leases = self.members.iter().any(is_in_flight);
+        let may_have_tail = !self.members.iter().all(is_in_flight);
+        // A script that does not hold reads no tail.
+        let asks_other = match may_have_tail && !self.holds {
+            true => format!("  if {size} == {with_tail} then return '\\2' end\n"),
             false => String::new(),
         };
+        let mut has_other_size = format!("{size} ~= {bytes}");
+        if self.holds || has_leases && may_have_tail {
+            has_other_size += &format!(" and {size} ~= {with_tail}");
+        }
+        // How long leases are says the value: its size is looked at once that is read.
+        let [first, then] = match has_leases {
+            true => [
+                [format!("#stored_{k} < {bytes}"), String::new()],
+                [has_other_size + " or ", asks_other],
+            ],
+            false => [[has_other_size, asks_other], Default::default()],
+        };
+        let ([is_unlike, unlike], [is_wrong, other]) = (first, then);
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
-             if stored_{k} and #stored_{k} == 8 then\n  \
+             if stored_{k} and {is_unlike} then\n\
+               {unlike}  \
+               if #stored_{k} ~= 8 {unreadable}\n  \
                mark, overridden_until = unpack('<BI7', stored_{k})\n  \
                if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 {unreadable}\n  \
                if now < overridden_until then return stored_{k} .. pack('<I7', now) end\n  \
@@ -95,11 +112,10 @@ impl Limit<'_> {
              end\n\
              local now_{k}, {} = now, now{}\n\
              if stored_{k} then\n  \
-               if #stored_{k} < {bytes} {unreadable}\n  \
                mark, {} = unpack('<B{}', stored_{k})\n\
                {}  \
-               if mark ~= 1 or {size} ~= {bytes}{other_size} or {} {unreadable}\n\
-               {tail}  \
+               if mark ~= 1 or {is_wrong}{} {unreadable}\n\
+               {other}{tail}  \
                now_{k} = now + ahead_{k}\n  \
                if servers_time and now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \

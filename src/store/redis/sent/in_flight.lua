@@ -132,7 +132,8 @@ local function in_flight(last, now, cost, must, max, held_at_most, process, numb
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 == 8 then
+if stored_1 and #stored_1 < 36 then
+  if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
   if now < overridden_until then return stored_1 .. pack('<I7', now) end
@@ -141,7 +142,6 @@ end
 local now_1, last_1, ahead_1, key_expires_at_1, taken_1, bytes_1, before_1 = now, now, 0, 0, 0,
   0, 0
 if stored_1 then
-  if #stored_1 < 36 then error('UNREADABLE state') end
   mark, last_1, ahead_1, key_expires_at_1, taken_1, bytes_1 = unpack('<BI7I7I7I7I7', stored_1)
   before_1 = #stored_1 - bytes_1
   if mark ~= 1 or before_1 ~= 36 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
