@@ -4,8 +4,8 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 /// An invalid configuration, found when it is built; the message names the bad value.
 ///
-/// A constructor panics with this error; its `try_` twin, if it has one, returns it. `Debug` prints the message
-/// too, so a panic of `unwrap` says what is wrong and what is allowed.
+/// A constructor panics with this error; its `try_` twin, if it has one, returns it. `Debug`
+/// prints the message too, so a panic of `unwrap` says what is wrong and what is allowed.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {

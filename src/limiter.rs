@@ -114,8 +114,8 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// A cost of 0 is admitted and charges nothing. Where units are
     /// [settled](crate::algorithm::Settled), all of the cost is charged at once. With
     /// [`InFlight`](crate::algorithm::InFlight) a program does not build: nothing could give the
-    /// place back. [`hold`](Self::hold) can. Over Redis one that is dropped after it was sent may stay
-    /// charged.
+    /// place back. [`hold`](Self::hold) can. Over Redis one that is dropped after it was sent may
+    /// stay charged.
     ///
     /// # Errors
     ///

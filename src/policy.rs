@@ -198,7 +198,8 @@ impl Policy {
     /// so that one tuple limits requests *and* what they cost.
     ///
     /// A request of cost 0 is admitted and charges nothing, here too. Every algorithm of this crate
-    /// but [`InFlight`](crate::algorithm::InFlight) has the same method, [`per_request`](crate::algorithm::TokenBucket::per_request).
+    /// but [`InFlight`](crate::algorithm::InFlight) has the same method,
+    /// [`per_request`](crate::algorithm::TokenBucket::per_request).
     ///
     /// - **Bound**: as many requests (of a cost of 1 or more) as the algorithm lets units through.
     /// - **Not for** a refund of a part: a refund of 1 or more gives one request back.
@@ -238,8 +239,9 @@ impl Policy {
     /// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
     /// others, or alone, before it may refuse anybody.
     ///
-    /// Every algorithm of this crate but [`InFlight`](crate::algorithm::InFlight) has the same method,
-    /// [`shadow`](crate::algorithm::TokenBucket::shadow). Take it away, and the limit is enforced.
+    /// Every algorithm of this crate but [`InFlight`](crate::algorithm::InFlight) has the same
+    /// method, [`shadow`](crate::algorithm::TokenBucket::shadow). Take it away, and the limit is
+    /// enforced.
     ///
     /// - **Bound**: none; what it charges stays within that of the algorithm.
     /// - **What it charges**: a request that all enforced limits beside it admit, if this one would

@@ -63,8 +63,8 @@ impl<A, S, W> RateLimiter<A, S, W> {
         }
     }
 
-    /// Notifies the observer of a call: of what was decided, or `None` where units were charged whether
-    /// they fitted or not.
+    /// Notifies the observer of a call: of what was decided, or `None` where units were charged
+    /// whether they fitted or not.
     pub(super) fn notify_observer<L: Limit, K: Key, Q: AsKey<K> + ?Sized>(
         &self,
         (limit, key, cost): (&L, &Q, u32),

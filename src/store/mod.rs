@@ -263,8 +263,8 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
         change: Change<'_, A::Snapshot>,
     ) -> Answer<Written, Self::Writing>;
 
-    /// Calls that [wait](crate::RateLimiter) for a bucket wait in one line, over all stores of a type
-    /// with the same number, as long as this one lives: clones have the same.
+    /// Calls that [wait](crate::RateLimiter) for a bucket wait in one line, over all stores of a
+    /// type with the same number, as long as this one lives: clones have the same.
     ///
     /// By default all stores of a type share a line for each policy and key.
     fn buckets_id(&self) -> usize {

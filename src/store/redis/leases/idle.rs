@@ -13,8 +13,8 @@ const MIN_ROUND: Duration = Duration::from_millis(10);
 const SETTLED_AT_ONCE: usize = 500;
 
 impl Leases {
-    /// What lies idle, up to so many; none, if nothing is leased. What cannot be settled now, as its
-    /// server is out, is settled later, if it is still held then.
+    /// What lies idle, up to so many; none, if nothing is leased. What cannot be settled now, as
+    /// its server is out, is settled later, if it is still held then.
     pub(super) fn idle(
         &self,
         shared: &Shared,
