@@ -2,7 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{clock::Clock, error::ConfigError, key::DigestKey};
+use crate::{
+    clock::Clock,
+    error::{ConfigError, or_panic},
+    key::DigestKey,
+};
 
 use super::{
     Now, RedisStore, Shared,
@@ -187,7 +191,7 @@ impl RedisStoreBuilder {
     #[must_use]
     #[track_caller]
     pub fn build(self) -> RedisStore {
-        self.try_build().unwrap_or_else(|error| panic!("{error}"))
+        or_panic(self.try_build())
     }
 
     /// The store, if all that was set is allowed.
