@@ -96,10 +96,10 @@ impl PartialEq for Subject {
 
 impl Eq for Subject {}
 
-/// By the first key: nearly always one key is asked about by the same limits.
+/// By the keys alone: nearly always the same are asked about by the same limits.
 impl Hash for Subject {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.states().next().hash(state);
+        self.states().for_each(|key| key.hash(state));
     }
 }
 
@@ -109,6 +109,8 @@ pub(super) struct OnTheWay {
     calls: usize,
     /// When the last one was sent.
     sent_at: Option<Instant>,
+    /// How many answers have said that units were charged or given back.
+    changed: u64,
     waiting: Vec<Unsent>,
 }
 
@@ -196,6 +198,18 @@ impl Shared {
         }
     }
 
+    /// A call about this has given back what was leased and not spent: what was refused before may
+    /// fit now, also where nothing is leased.
+    pub(super) fn gave_back(&self, subject: &Subject) {
+        let mut all = lock(&self.joined.0);
+        for subject in [subject, &subject.without_leases()] {
+            if let Some(calls) = all.get_mut(subject) {
+                calls.changed += 1;
+            }
+            self.forget(subject);
+        }
+    }
+
     /// After so many calls have ended, sends those who wait, if it is time.
     fn send_next(
         self: &Arc<Self>,
@@ -231,6 +245,8 @@ pub(super) struct Call {
     subject: Subject,
     /// None, if its refusals are not to be remembered.
     asked: Option<Asked>,
+    /// How many answers had charged or given back when it was sent.
+    changed: u64,
 }
 
 impl Call {
@@ -245,6 +261,7 @@ impl Call {
             shared: Arc::clone(shared),
             subject: subject.clone(),
             asked: shared.asks(subject),
+            changed: calls.changed,
         }
     }
 
@@ -303,23 +320,30 @@ impl Call {
             shared.count_use(subject, costs, &replies);
             replies
         };
-        // Of the refusals after the last charge that of the smallest cost says the most.
-        let decided = costs.iter().zip(&replies).rev();
-        let refused = (decided.clone()).take_while(|(_, reply)| !is_charged(reply));
-        let said = refused.min_by_key(|(cost, _)| **cost);
-        if let Some((&cost, reply)) = said.or(decided.clone().next()) {
-            self.remember(cost, reply);
-        }
+        self.remember(costs, &replies);
         Ok(replies)
     }
 
     /// Remembers a refusal, and that an older one does not count any more. A charge mostly leaves
     /// no room where requests were refused before: then the next one need not ask.
-    pub(super) fn remember(&self, cost: u32, reply: &Bytes) {
+    pub(super) fn remember(&self, costs: &[u32], replies: &[Bytes]) {
         let Some(asked) = self.asked else {
             return;
         };
-        let subject = &self.subject;
+        let (subject, decided) = (&self.subject, costs.iter().zip(replies).rev());
+        let mut all = lock(&self.shared.joined.0);
+        let Some(calls) = all.get_mut(subject) else {
+            return;
+        };
+        // Another call has charged meanwhile, and this one may say what was before.
+        let is_overtaken = calls.changed != self.changed;
+        calls.changed += u64::from(replies.iter().any(is_charged));
+        // Of the refusals after the last charge that of the smallest cost says the most.
+        let refused = (decided.clone()).take_while(|(_, reply)| !is_charged(reply));
+        let said = refused.min_by_key(|(cost, _)| **cost);
+        let Some((&cost, reply)) = said.or(decided.clone().next()) else {
+            return;
+        };
         if let Some((overriding, _)) = overridden(reply)
             && (overriding.lets_through || subject.queries.len() > 1)
         {
@@ -334,7 +358,9 @@ impl Call {
             }
             true => None,
         };
-        if let Some((cost, reply)) = refusal {
+        if let Some((cost, reply)) = refusal
+            && !is_overtaken
+        {
             self.shared.remember(subject, asked, cost, &reply);
         }
     }

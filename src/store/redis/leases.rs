@@ -291,8 +291,7 @@ impl Leasing {
         let unspent = self.settled.as_ref().map_or(0, |lease| lease.left);
         (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
         if unspent > 0 {
-            // What was refused where nothing is leased may fit now.
-            self.shared.forget(&self.subject.without_leases());
+            self.shared.gave_back(&self.subject);
         }
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);

@@ -281,8 +281,10 @@ impl RedisStore {
     /// After four decisions about a bucket within this time, the next call holds what was used
     /// within it: at most half of what is left, and at most a quarter of the limit for all
     /// processes together. What is not spent is given back by the next call, or within two such
-    /// times, of 10 ms at least; of thousands of buckets at once, a tenth of a second later. A
-    /// request that needs more than is held here asks.
+    /// times, of 10 ms at least; of thousands of buckets at once, a tenth of a second later; while
+    /// their server is out, after that. A request that needs more than is held here asks. After an
+    /// answer that took as long as this time, nothing more of that bucket is held for ten such
+    /// times, five seconds at least.
     ///
     /// - **Bound**: the algorithm's own, by the instant at which a unit is spent; for any number of
     ///   processes, and if some of them end or stop. By at most what was held and not spent, a

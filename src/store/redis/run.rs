@@ -187,7 +187,7 @@ impl Shared {
                 .await?;
             let message = match failure::replies_or_error(frame) {
                 Ok(replies) => match script.filter(|_| replies.first().is_some_and(has_tail)) {
-                    Some(_) if attempts >= MAX_ATTEMPTS => return Err(failure::unreadable()),
+                    Some(_) if attempts > MAX_ATTEMPTS => return Err(failure::unreadable()),
                     Some(plain) => {
                         script = Some(plain.beside_holds_from_now());
                         continue;

@@ -1,6 +1,6 @@
 //! Settles what lies idle.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::store::redis::{Shared, arguments::Units, joined::Subject, lock, script::Op};
 
@@ -18,7 +18,7 @@ impl Leases {
     pub(super) fn idle(
         &self,
         shared: &Shared,
-        is_out: impl Fn(&Subject) -> bool,
+        mut is_out: impl FnMut(&Subject) -> bool,
     ) -> Option<Vec<(Subject, Lease)>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
@@ -27,7 +27,7 @@ impl Leases {
             let is_over = |lease: &mut Lease| {
                 let now = shared.asked(subject);
                 let age = now.at.saturating_sub(lease.asked.at);
-                let is_kept = || age < self.held_for && is_out(subject);
+                let mut is_kept = || age < self.held_for && is_out(subject);
                 !lease.can_be_spent(now, self.time, is_wall_time) && !is_kept()
             };
             if idle.len() == SETTLED_AT_ONCE {
@@ -52,10 +52,13 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
     let mut pause = round;
     loop {
         tokio::time::sleep(pause).await;
+        let mut out = HashMap::new();
         let is_out = |subject: &Subject| {
             let slot = shared.servers.slot_of(&subject.queries[0].keys[0]);
-            let node = shared.servers.known_node_of(slot).and_then(Result::ok);
-            node.is_none_or(|node| node.outage(true).is_some())
+            *out.entry(slot).or_insert_with(|| {
+                let node = shared.servers.known_node_of(slot).and_then(Result::ok);
+                node.is_none_or(|node| node.outage(true).is_some())
+            })
         };
         let Some(idle) = leases.idle(&shared, is_out) else {
             return;

@@ -3,7 +3,7 @@
 //! lost. The rules and the memory are the crate's own. The harness makes mistakes if it is told to:
 //! they must be found.
 
-use std::{cell::Cell, iter::once, sync::Arc, time::Instant};
+use std::{cell::Cell, iter::once, slice::from_ref, sync::Arc, time::Instant};
 
 use proptest::prelude::*;
 use tollgate_algorithms::every_algorithm;
@@ -254,7 +254,14 @@ impl<L: Scripted> World<L> {
         let is_later = |when: Option<When>| when.is_some_and(|it| it > sent);
         let is_change = |by: &Message<L>| by.what != What::Ask && by.process == it.process;
         let is_since = |by: &Message<L>| is_later(by.sent) || is_later(by.over);
-        let is_changed = self.messages.iter().any(|by| is_change(by) && is_since(by));
+        let numbers = |it: &Message<L>| (it.process, &self.parameters[it.plan]);
+        let has_charged = |by: &Message<L>| by.answer().is_some_and(|it| it.admission.is_some());
+        // A charge that was sent later, or answered meanwhile.
+        let has_overtaken = |by: &Message<L>| {
+            has_charged(by) && numbers(by) == numbers(it) && is_later(by.over) && by.over < it.over
+        };
+        let is_changed =
+            (self.messages.iter()).any(|by| is_change(by) && is_since(by) || has_overtaken(by));
         let then = at(answer.at + now - sent.0);
         let is_refused = !self.plans[it.plan].judge(&answer.state, cost, then);
         let says_so = self.says_all || answer.admission.is_none() && it.units <= cost;
@@ -281,7 +288,7 @@ impl<L: Scripted> World<L> {
         if let Some(refused) = self.query(own).refused(Ask::Charge(cost)) {
             if let ("age is renewed", Some((last, answer))) = (self.mistake, last) {
                 let call = self.call(own).expect("a call");
-                call.remember(last.units, &answer.reply);
+                call.remember(&[last.units], from_ref(&answer.reply));
             }
             let told = self.plans[own.plan].decision_of(&refused.snapshot);
             let admitted = refused.admitted.then_some("it is admitted");
@@ -441,7 +448,8 @@ impl<L: Scripted> World<L> {
             if self.mistake == "waits from the sending" {
                 self.shift(own, -took);
             }
-            call.expect("a call").remember(own.units, &answer.reply);
+            let call = call.expect("a call");
+            call.remember(&[own.units], from_ref(&answer.reply));
         }
         drop(changing);
     }
