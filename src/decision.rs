@@ -12,7 +12,7 @@ mod lazy_status;
 mod policy_decision;
 mod status;
 
-pub(crate) use lazy_status::{Asked, LazyStatus};
+pub(crate) use lazy_status::{JudgedCost, LazyStatus};
 pub(crate) use policy_decision::Counts;
 pub use policy_decision::PolicyDecision;
 pub use status::{Judgement, Status};

@@ -2,7 +2,7 @@
 
 use crate::clock::Timestamp;
 
-use super::{Algorithm, Asked, Status};
+use super::{Algorithm, JudgedCost, Status};
 
 /// An algorithm whose units can be held and [settled](super::Settled) later.
 ///
@@ -53,5 +53,11 @@ pub trait Additive: Algorithm {
 
     /// The [status](Algorithm::status) after a decision about a cost, as if the amount
     /// `held` had been charged too, now.
-    fn status_beside(&self, state: &Self::State, held: u64, cost: Asked, now: Timestamp) -> Status;
+    fn status_beside(
+        &self,
+        state: &Self::State,
+        held: u64,
+        cost: JudgedCost,
+        now: Timestamp,
+    ) -> Status;
 }

@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{Additive, Algorithm, Asked, Policy, Script, ScriptReply, Scripted, Status},
+    algorithm::{Additive, Algorithm, JudgedCost, Policy, Script, ScriptReply, Scripted, Status},
     clock::Timestamp,
     decision::LazyStatus,
     error::ConfigError,
@@ -105,7 +105,7 @@ impl DebtBucket {
 
     /// The status after a decision about a cost that left this debt.
     #[inline]
-    fn lazily(&self, (debt, tick): (u64, u64), cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazily(&self, (debt, tick): (u64, u64), cost: JudgedCost, now: Timestamp) -> LazyStatus {
         let numbers = [
             debt,
             tick,
@@ -256,7 +256,7 @@ impl Algorithm for DebtBucket {
         self.status_beside(state, 0, (cost, admitted), now)
     }
 
-    fn lazy_status(&self, state: &Owing, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &Owing, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         let shown = self.shown(self.owing_at(state, now), *state);
         self.lazily(shown, cost, now)
     }
@@ -438,7 +438,7 @@ impl Additive for DebtBucket {
         state.debt = state.debt.saturating_add(more).min(MAX_PARTS);
     }
 
-    fn status_beside(&self, state: &Owing, held: u64, cost: Asked, now: Timestamp) -> Status {
+    fn status_beside(&self, state: &Owing, held: u64, cost: JudgedCost, now: Timestamp) -> Status {
         let (debt, tick) = self.shown(self.owing_at(state, now), *state);
         let status = self.lazily((debt.saturating_add(held), tick), cost, now);
         status.resolve(self.policy.limit())

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Additive, Algorithm, Asked, Policy, Script, Scripted, Status},
+    algorithm::{Additive, Algorithm, JudgedCost, Policy, Script, Scripted, Status},
     clock::Timestamp,
     error::{ConfigError, or_panic},
     quota::Quota,
@@ -184,7 +184,7 @@ impl Additive for FixedWindow {
     }
 
     #[inline]
-    fn status_beside(&self, state: &Window, held: u64, cost: Asked, now: Timestamp) -> Status {
+    fn status_beside(&self, state: &Window, held: u64, cost: JudgedCost, now: Timestamp) -> Status {
         let Window { start, used } = self.running(state, now);
         let units = self.quota.units();
         let remaining = units.saturating_sub(used.saturating_add(held));

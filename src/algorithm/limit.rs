@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     algorithm::{Algorithm, Policy, PolicyId},
     clock::Timestamp,
-    decision::{Asked, Decision, LazyStatus, PolicyDecision, Status},
+    decision::{Decision, JudgedCost, LazyStatus, PolicyDecision, Status},
 };
 
 /// What a request is held to: one [algorithm](crate::algorithm), a tuple of several, or [one for
@@ -304,8 +304,8 @@ impl Policy {
     #[inline]
     pub(super) fn as_enforced(
         &self,
-        (cost, admitted): Asked,
-        status: impl Fn(Asked) -> LazyStatus,
+        (cost, admitted): JudgedCost,
+        status: impl Fn(JudgedCost) -> LazyStatus,
     ) -> LazyStatus {
         match admitted || !self.is_in_shadow() {
             true => status((cost, admitted)),

@@ -1,7 +1,7 @@
 //! The rule that the sliding log and the sliding buckets share: what was admitted, and when.
 
 use crate::{
-    algorithm::{Additive, Algorithm, Asked, Policy, Script, ScriptReply, Scripted, Status},
+    algorithm::{Additive, Algorithm, JudgedCost, Policy, Script, ScriptReply, Scripted, Status},
     clock::Timestamp,
     decision::{Judgement, LazyStatus},
     error::ConfigError,
@@ -69,7 +69,7 @@ impl Log {
         &self,
         (state, counted): (&Admissions, &Counted),
         held: u64,
-        (cost, admitted): Asked,
+        (cost, admitted): JudgedCost,
         now: Timestamp,
     ) -> Status {
         // What is held counts as the newest entry.
@@ -100,7 +100,7 @@ impl Log {
     fn status_from(
         &self,
         [units, more_after, all_after, cost_after]: [u64; 4],
-        (cost, admitted): Asked,
+        (cost, admitted): JudgedCost,
         now: Timestamp,
     ) -> Status {
         let until_over = |slot: u64| (slot + self.span_micros).saturating_sub(now.as_micros());
@@ -192,7 +192,13 @@ impl Additive for Log {
         self.counted(state, now).units.saturating_add(units) <= self.quota.units()
     }
 
-    fn status_beside(&self, state: &Admissions, held: u64, cost: Asked, now: Timestamp) -> Status {
+    fn status_beside(
+        &self,
+        state: &Admissions,
+        held: u64,
+        cost: JudgedCost,
+        now: Timestamp,
+    ) -> Status {
         self.status_of((state, &self.counted(state, now)), held, cost, now)
     }
 }

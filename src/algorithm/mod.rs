@@ -80,7 +80,7 @@ mod token_bucket;
 mod tuple;
 mod wait_at_most;
 
-pub(crate) use crate::decision::{Asked, LazyStatus};
+pub(crate) use crate::decision::{JudgedCost, LazyStatus};
 pub use crate::decision::{Judgement, Status};
 pub use crate::policy::{Policy, PolicyId};
 #[doc(hidden)]
@@ -232,7 +232,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
 
     /// The same as [`status`](Self::status), in fewer steps where nobody asks for all of it.
     #[doc(hidden)]
-    fn lazy_status(&self, state: &Self::State, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &Self::State, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         let (cost, admitted) = cost;
         LazyStatus::Known(self.status(state, cost, admitted, now))
     }

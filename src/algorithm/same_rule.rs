@@ -2,7 +2,7 @@
 
 use crate::{clock::Timestamp, decision::LazyStatus};
 
-use super::{Additive, Algorithm, Asked, Policy, Script, ScriptReply, Scripted, Status};
+use super::{Additive, Algorithm, JudgedCost, Policy, Script, ScriptReply, Scripted, Status};
 
 /// A type that decides by the rule that it has inside: users look for a rule under more than one
 /// name.
@@ -54,7 +54,7 @@ impl<T: SameRule> Algorithm for T {
         self.rule().step(state, cost, now)
     }
 
-    fn lazy_status(&self, state: &Self::State, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &Self::State, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         self.rule().lazy_status(state, cost, now)
     }
 
@@ -126,7 +126,13 @@ impl<T: SameAdditiveRule> Additive for T {
         self.rule().debit_amount(state, amount, now);
     }
 
-    fn status_beside(&self, state: &Self::State, held: u64, cost: Asked, now: Timestamp) -> Status {
+    fn status_beside(
+        &self,
+        state: &Self::State,
+        held: u64,
+        cost: JudgedCost,
+        now: Timestamp,
+    ) -> Status {
         self.rule().status_beside(state, held, cost, now)
     }
 }

@@ -1,5 +1,5 @@
 use crate::{
-    algorithm::{Additive, Algorithm, Asked, Policy, Script, Scripted, Status},
+    algorithm::{Additive, Algorithm, JudgedCost, Policy, Script, Scripted, Status},
     clock::Timestamp,
     decision::LazyStatus,
     error::{ConfigError, or_panic},
@@ -220,7 +220,7 @@ impl Algorithm for SlidingWindow {
         self.status_beside(state, 0, (cost, admitted), now)
     }
 
-    fn lazy_status(&self, state: &TwoWindows, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &TwoWindows, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         self.lazily(self.by.windows_at(state, now), cost, now)
     }
 }
@@ -265,7 +265,7 @@ impl SlidingWindow {
     }
 
     #[inline]
-    fn lazily(&self, windows: TwoWindows, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazily(&self, windows: TwoWindows, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         let numbers = [
             windows.stamp,
             windows.previous,
@@ -289,7 +289,13 @@ impl Additive for SlidingWindow {
         self.by.has_room(&self.by.windows_at(state, now), units)
     }
 
-    fn status_beside(&self, state: &TwoWindows, held: u64, cost: Asked, now: Timestamp) -> Status {
+    fn status_beside(
+        &self,
+        state: &TwoWindows,
+        held: u64,
+        cost: JudgedCost,
+        now: Timestamp,
+    ) -> Status {
         let windows = self.by.windows_at(state, now).with(held);
         self.lazily(windows, cost, now).resolve(self.by.units)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Judgement, Status};
 
 /// A cost, and whether it was admitted.
-pub(crate) type Asked = (u32, bool);
+pub(crate) type JudgedCost = (u32, bool);
 
 /// A [`Status`], or the numbers from which it is worked out when somebody asks.
 ///
@@ -32,7 +32,7 @@ pub enum LazyStatus {
 impl LazyStatus {
     #[inline]
     pub(crate) fn new(
-        (cost, admitted): Asked,
+        (cost, admitted): JudgedCost,
         numbers: [u64; 7],
         resolve: fn(&[u64; 7], u64, u64) -> Status,
     ) -> Self {

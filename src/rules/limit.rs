@@ -6,7 +6,7 @@ use crate::{
     algorithm::{Algorithm, Limit, Policy, PolicyId, Status},
     clock::Timestamp,
     config::{AnyAlgorithm, AnyState, with_algorithm, with_state},
-    decision::{Asked, Decision, LazyStatus, PolicyDecision},
+    decision::{Decision, JudgedCost, LazyStatus, PolicyDecision},
 };
 
 use super::few::Few;
@@ -71,7 +71,7 @@ impl Algorithm for AnyAlgorithm {
     }
 
     #[inline]
-    fn lazy_status(&self, state: &AnyState, cost: Asked, now: Timestamp) -> LazyStatus {
+    fn lazy_status(&self, state: &AnyState, cost: JudgedCost, now: Timestamp) -> LazyStatus {
         with_state!(self, state, |rule, state| rule
             .lazy_status(state, cost, now))
     }

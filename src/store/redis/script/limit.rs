@@ -91,15 +91,13 @@ impl Limit<'_> {
         if self.holds || has_leases && may_have_tail {
             has_other_size += &format!(" and {size} ~= {with_tail}");
         }
-        // How long leases are says the value: its size is looked at once that is read.
-        let [first, then] = match has_leases {
-            true => [
-                [format!("#stored_{k} < {bytes}"), String::new()],
-                [has_other_size + " or ", asks_other],
-            ],
-            false => [[has_other_size, asks_other], Default::default()],
-        };
-        let ([is_unlike, unlike], [is_wrong, other]) = (first, then);
+        let (mut is_unlike, mut unlike) = (has_other_size, asks_other);
+        let (mut is_wrong, mut other) = (String::new(), String::new());
+        if has_leases {
+            // How long they are says the value: its size is looked at once that is read.
+            (is_wrong, other) = (is_unlike + " or ", unlike);
+            (is_unlike, unlike) = (format!("#stored_{k} < {bytes}"), String::new());
+        }
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
              if stored_{k} and {is_unlike} then\n\
