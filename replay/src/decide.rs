@@ -71,8 +71,9 @@ impl Decider {
             Err(rejection) => return Outcome::Rejected(rejection),
         };
         let cost = key.cost();
-        let Answer::Now(Ok(Verdict { admitted, snapshot })) =
-            self.store.decide(&RuleLimits, &key, Ask::Charge(cost))
+        let Answer::Now(Ok(Verdict {
+            admitted, snapshot, ..
+        })) = self.store.decide(&RuleLimits, &key, Ask::Charge(cost))
         else {
             unreachable!("a store in memory answers at once, and does not fail");
         };

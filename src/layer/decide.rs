@@ -14,7 +14,7 @@ use crate::{
     keyed::KeysFor,
     observe::{Event, EventKey, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
-    store::{Answer, Ask, Change, Store, Verdict},
+    store::{Answer, Ask, Change, Source, Store, Verdict},
     store_error::OnStoreError,
 };
 
@@ -69,12 +69,13 @@ where
                 });
             }
         };
-        let query = StoreQuery {
+        let mut query = StoreQuery {
             choice: self.limiter.algorithm().choose(&request),
             is_enforced: options.is_enforced(&request, Some(&key)),
             cost: self.key.cost(&key, options.cost(&request)),
             key,
             started: options.times_store().then(Instant::now),
+            source: None,
         };
         let limit = self.limiter.algorithm().limit(&query.choice);
         let ask = Ask::Charge(query.cost);
@@ -93,6 +94,7 @@ where
                     options.mirror_charge(&request, &query.key, query.cost);
                     return ResponseFuture::plain(inner.call(request));
                 }
+                query.source = Some(verdict.source);
                 let snapshot = Ok(verdict.snapshot);
                 let notify = Some(&request);
                 let admitted = LayerFor::<Svc, Req>::admit(&**self, query, snapshot, notify);
@@ -112,12 +114,18 @@ where
     fn after_verdict(
         &self,
         request: &Req,
-        query: Self::Query,
+        mut query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req> {
         let limit = self.limiter.algorithm().limit(&query.choice);
         let (admitted, snapshot, delay) = match verdict {
-            Ok(Verdict { admitted, snapshot }) => {
+            Ok(verdict) => {
+                let Verdict {
+                    admitted,
+                    snapshot,
+                    source,
+                } = verdict;
+                query.source = Some(source);
                 let delay = limit.delay_of(&snapshot);
                 (admitted, Ok(snapshot), delay)
             }
@@ -372,6 +380,8 @@ pub struct StoreQuery<Choice, Key> {
     is_enforced: bool,
     /// When the store was asked, if that is measured.
     started: Option<Instant>,
+    /// Where it was decided, once it was.
+    source: Option<Source>,
 }
 
 impl<Choice, K> StoreQuery<Choice, K> {
@@ -383,6 +393,7 @@ impl<Choice, K> StoreQuery<Choice, K> {
             key: Some(EventKey::OfRequest(&self.key)),
             passes: false,
             store_time: self.started.map(|started| started.elapsed()),
+            source: self.source,
             ..Event::uncounted(outcome)
         }
     }

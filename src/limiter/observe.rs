@@ -92,6 +92,7 @@ impl<A, S, W> RateLimiter<A, S, W> {
             error: answered.err(),
             passes: matches!(outcome, Outcome::Admitted | Outcome::Debited),
             store_time,
+            source: verdict.map(|verdict| verdict.source),
             waited,
             ..Event::uncounted(outcome)
         });

@@ -6,6 +6,7 @@ use crate::{
     algorithm::Limit,
     decision::{Decision, PolicyDecision},
     error::StoreError,
+    store::Source,
 };
 
 /// The outcome of a request, or of a call of a [limiter](crate::RateLimiter::observe); the
@@ -133,6 +134,7 @@ pub struct Event<'a, K> {
     pub(crate) error: Option<&'a StoreError>,
     pub(crate) passes: bool,
     pub(crate) store_time: Option<Duration>,
+    pub(crate) source: Option<Source>,
     pub(crate) waited: Option<Duration>,
 }
 
@@ -147,6 +149,7 @@ impl<'a, K> Event<'a, K> {
             error: None,
             passes: true,
             store_time: None,
+            source: None,
             waited: None,
         }
     }
@@ -260,6 +263,11 @@ impl<'a, K> Event<'a, K> {
         self.store_time
     }
 
+    /// Where the store has decided: `None` if no store did.
+    pub fn source(&self) -> Option<Source> {
+        self.source
+    }
+
     /// How long `RateLimiter::until_ready` has waited: in line, for room, and for its
     /// [turn](Decision::delay). `None` if nothing waited, and always in a layer, which reports a
     /// request before its delay.
@@ -278,6 +286,7 @@ impl<K: fmt::Debug> fmt::Debug for Event<'_, K> {
             .field("decision", &self.decision())
             .field("error", &self.error)
             .field("store_time", &self.store_time)
+            .field("source", &self.source)
             .field("waited", &self.waited)
             .finish()
     }

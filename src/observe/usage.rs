@@ -41,6 +41,8 @@ impl StoreUsage for crate::store::RedisUsage {
         ] {
             metrics::counter!(name, "limit" => label()).absolute(count);
         }
+        let held = metrics::gauge!("tollgate.redis.units_held", "limit" => label());
+        held.set(self.units_held as f64);
         metrics::gauge!("tollgate.redis.in_flight", "limit" => label()).set(self.in_flight as f64);
         if let Some(answered) = self.last_answer {
             let age = metrics::gauge!("tollgate.redis.last_answer.age", "limit" => label());

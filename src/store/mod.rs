@@ -70,7 +70,7 @@ impl Ask {
                 (admitted, limit.snapshot(state, refused_cost, admitted, now))
             }
         };
-        Verdict { admitted, snapshot }
+        Verdict::new(admitted, snapshot)
     }
 
     /// What an admission is charged.
@@ -161,6 +161,34 @@ pub struct Verdict<S> {
     pub admitted: bool,
     /// The status of the bucket right after the decision.
     pub snapshot: S,
+    /// Where it was decided.
+    pub source: Source,
+}
+
+impl<S> Verdict<S> {
+    /// A verdict of a store that was [asked](Source::Store).
+    #[inline]
+    pub fn new(admitted: bool, snapshot: S) -> Self {
+        let source = Source::Store;
+        Self {
+            admitted,
+            snapshot,
+            source,
+        }
+    }
+}
+
+/// Where a store has decided about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Where the buckets are.
+    Store,
+    /// In this process, by a refusal that a `RedisStore` has
+    /// remembered (`remember_refusals`).
+    Remembered,
+    /// In this process, by units that it has leased (`leased`).
+    Leased,
 }
 
 /// What a store returns for a decision: a verdict, or why there is none.

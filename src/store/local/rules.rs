@@ -39,9 +39,9 @@ impl LocalBuckets<RuleKey> for RuleLimits {
             Ok((limits, Charge { limit, key })) => {
                 let rule = limits.limit(limit);
                 let table = tables.table(rule.table_id());
-                let Verdict { admitted, snapshot } = table.decide(rule, &key, ask, clock);
-                let snapshot = RuleSnapshot::one(limits, (limit, snapshot));
-                Verdict { admitted, snapshot }
+                let verdict = table.decide(rule, &key, ask, clock);
+                let snapshot = RuleSnapshot::one(limits, (limit, verdict.snapshot));
+                Verdict::new(verdict.admitted, snapshot)
             }
             Err(key) => decide_several(tables, &key, ask, &|| clock.now()),
         }
@@ -91,8 +91,6 @@ fn decide_several(
     };
     let snapshots =
         (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));
-    Verdict {
-        admitted,
-        snapshot: RuleSnapshot::several(Arc::clone(limits), snapshots),
-    }
+    let snapshot = RuleSnapshot::several(Arc::clone(limits), snapshots);
+    Verdict::new(admitted, snapshot)
 }

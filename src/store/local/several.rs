@@ -172,7 +172,7 @@ macro_rules! each_of {
                     decide(&mut all, ask, &|| clock.now())
                 };
                 let snapshot = ($(members.$place.and_then(|member| member.snapshot),)+);
-                Verdict { admitted, snapshot }
+                Verdict::new(admitted, snapshot)
             }
 
             fn change_in<Q: AsKey<EachOf<($(Option<$Key>,)+)>> + ?Sized>(

@@ -86,7 +86,7 @@ impl<K: Key, S> Table<K, S> {
             return Err((shard, hash, now));
         };
         let (admitted, snapshot) = limit.step(state, cost, now);
-        let verdict = Verdict { admitted, snapshot };
+        let verdict = Verdict::new(admitted, snapshot);
         if shard.sweep.is_due() {
             drop(shard);
             self.shards.sweep_next(limit, now);
@@ -115,7 +115,7 @@ impl<K: Key, S> Table<K, S> {
             Ok(place) => ask.decide(limit, place.state(), now()),
             Err(overriding) => {
                 let (admitted, snapshot) = overriding.decide(limit, ask.cost(), now());
-                Verdict { admitted, snapshot }
+                Verdict::new(admitted, snapshot)
             }
         };
         let is_charged = decided.admitted && ask.charge() > 0;

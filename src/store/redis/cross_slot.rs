@@ -9,6 +9,7 @@ use crate::{algorithm::Ending, error::StoreError, key::Key, store::Ask};
 use super::{
     arguments::{KeyQuery, Units},
     failure,
+    joined::Origin,
     limits::RedisLimit,
     query::Query,
     reply::{self, Replies},
@@ -119,10 +120,12 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     async fn take_back(&self, at: usize, charge: Bytes, (others, cost): (&[Bytes], u32)) {
         let (query, mut answers) = (&self.all[at], others.to_vec());
         answers[at] = charge.clone();
-        let admission = self.read(&answers, cost, 0).and_then(|verdict| {
-            let admissions = self.limit.admissions(&verdict.snapshot);
-            admissions.into_iter().nth(at)
-        });
+        let admission = self
+            .read(&answers, cost, Origin::ASKED)
+            .and_then(|verdict| {
+                let admissions = self.limit.admissions(&verdict.snapshot);
+                admissions.into_iter().nth(at)
+            });
         let admission = admission.unwrap_or_default();
         let arguments = if query.holds {
             // Nothing was spent of what is held. Members that are not settled stay charged.

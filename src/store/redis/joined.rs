@@ -11,7 +11,11 @@ use std::{
 use bytes::Bytes;
 use tokio::{runtime::Handle, sync::oneshot, time::timeout_at};
 
-use crate::{algorithm::Member, error::StoreError, store::Ask};
+use crate::{
+    algorithm::Member,
+    error::StoreError,
+    store::{Ask, Source},
+};
 
 use super::{
     Shared,
@@ -114,8 +118,23 @@ pub(super) struct OnTheWay {
     waiting: Vec<Unsent>,
 }
 
-/// A reply, and how many microseconds ago it came.
-pub(super) type Replied = (Bytes, u64);
+/// A reply, and where it comes from.
+pub(super) type Replied = (Bytes, Origin);
+
+/// Where a reply was decided, and how many microseconds ago it came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) source: Source,
+    pub(super) micros_ago: u64,
+}
+
+impl Origin {
+    /// Redis has replied just now.
+    pub(super) const ASKED: Self = Self {
+        source: Source::Store,
+        micros_ago: 0,
+    };
+}
 
 /// A decision that waits for its call.
 struct Unsent {
@@ -175,7 +194,10 @@ impl Shared {
             Ok(answer) => answer,
             Err(call) => {
                 let replies = call.ask(&[cost], deadline).await?;
-                let reply = replies.into_iter().next().map(|reply| (reply, 0));
+                let reply = replies
+                    .into_iter()
+                    .next()
+                    .map(|reply| (reply, Origin::ASKED));
                 return reply.ok_or_else(failure::unreadable);
             }
         };
@@ -288,7 +310,7 @@ impl Call {
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {
                 Ok(replies) => {
-                    let reply = replies.get(at).map(|reply| (reply.clone(), 0));
+                    let reply = replies.get(at).map(|reply| (reply.clone(), Origin::ASKED));
                     reply.ok_or_else(failure::unreadable)
                 }
                 Err(error) => Err(error.clone()),

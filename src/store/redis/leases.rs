@@ -17,13 +17,17 @@ use std::{
 use bytes::Bytes;
 use tokio::task::AbortHandle;
 
-use crate::{algorithm::Member, error::StoreError, store::Ask};
+use crate::{
+    algorithm::Member,
+    error::StoreError,
+    store::{Ask, Source},
+};
 
 use super::{
     Shared,
     arguments::KeyQuery,
     changes::Asked,
-    joined::{Replied, Subject, of_each},
+    joined::{Origin, Replied, Subject, of_each},
     lock,
     reply::{BYTES, HeldByMember, is_charged, lease_of, without_held},
     run::Wait,
@@ -139,6 +143,11 @@ impl Leases {
         most_held(limit) > 0 && self.time <= limit.window / 4
     }
 
+    /// Whether Redis has ended it.
+    fn is_over(&self, lease: &Lease, now: u64) -> bool {
+        now.saturating_sub(lease.asked.at) >= self.held_for
+    }
+
     /// The bytes of one step: see `frame.lua`.
     fn step(&self, steps: &mut Vec<u8>, op: Op, [cost, units]: [u64; 2], generations: &[u64]) {
         let held_for = if op == Op::Decide { 0 } else { self.held_for };
@@ -184,18 +193,24 @@ impl Shared {
             return None;
         }
         lease.left -= ask.charge();
-        let later = match subject.has(Member::has_list) {
-            true => 0,
-            false => now.at.saturating_sub(lease.answered_at),
+        let origin = Origin {
+            source: Source::Leased,
+            micros_ago: match subject.has(Member::has_list) {
+                true => 0,
+                false => now.at.saturating_sub(lease.answered_at),
+            },
         };
         let reply = lease.reply(subject);
         if ask.charge() > 0 {
-            lock(&self.servers.settings.usage).leased += 1;
+            let mut usage = lock(&self.servers.settings.usage);
+            usage.leased += 1;
+            usage.units_held -= u64::from(ask.charge());
+            drop(usage);
             bucket
                 .used
                 .count(now.at, leases.time, [1, ask.charge().into()]);
         }
-        Some((reply, later))
+        Some((reply, origin))
     }
 
     /// A call about a subject that can be leased is sent now, with these costs: what it says of
@@ -207,7 +222,7 @@ impl Shared {
         let has_room = known.leased < MAX_BUCKETS / 2;
         let new = || Bucket::new(now.at);
         let bucket = known.buckets.entry(subject.clone()).or_insert_with(new);
-        let settled = bucket.lease.take();
+        let settled = self.taken(bucket.lease.take());
         let [decisions, units] = bucket.used.lately(now.at, leases.time);
         let decisions = decisions + costs.len() as u64;
         let units = units + costs.iter().copied().map(u64::from).sum::<u64>();
@@ -247,14 +262,21 @@ impl Shared {
         }
     }
 
-    /// A call that gave so many units back, and asked for so many, has ended.
-    fn count_units(&self, is_answered: bool, given_back: u32, wanted: u32) {
+    /// This lease is not spent any more.
+    fn taken(&self, lease: Option<Lease>) -> Option<Lease> {
+        lease.inspect(|lease| {
+            lock(&self.servers.settings.usage).units_held -= u64::from(lease.left);
+        })
+    }
+
+    /// So many units were not spent: they were given back, or are lost.
+    fn count_unspent(&self, units: u32, is_given_back: bool) {
         let mut usage = lock(&self.servers.settings.usage);
-        if is_answered {
-            usage.units_given_back += u64::from(given_back);
-        } else {
-            usage.units_lost += u64::from(given_back) + u64::from(wanted);
-        }
+        let counter = match is_given_back {
+            true => &mut usage.units_given_back,
+            false => &mut usage.units_lost,
+        };
+        *counter += u64::from(units);
     }
 }
 
@@ -288,10 +310,15 @@ impl Leasing {
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
         let replies = replies.await;
-        let unspent = self.settled.as_ref().map_or(0, |lease| lease.left);
-        (self.shared).count_units(replies.is_ok(), unspent, self.wanted);
-        if unspent > 0 {
-            self.shared.gave_back(&self.subject);
+        if let Some(lease) = &self.settled {
+            let is_in_time = !self.leases.is_over(lease, self.asked.at);
+            (self.shared).count_unspent(lease.left, replies.is_ok() && is_in_time);
+            if lease.left > 0 {
+                self.shared.gave_back(&self.subject);
+            }
+        }
+        if replies.is_err() {
+            self.shared.count_unspent(self.wanted, false);
         }
         let replies = self.keep(replies?, costs.len());
         self.shared.count_use(&self.subject, &costs, &replies);
@@ -353,7 +380,10 @@ impl Leasing {
         let Some(bucket) = known.buckets.get_mut(&self.subject) else {
             return;
         };
-        lock(&self.shared.servers.settings.usage).units_leased += u64::from(lease.held);
+        let mut usage = lock(&self.shared.servers.settings.usage);
+        usage.units_leased += u64::from(lease.held);
+        usage.units_held += u64::from(lease.held);
+        drop(usage);
         if lease.answered_at.saturating_sub(lease.asked.at) >= self.leases.time {
             // The server is slower than that: nothing can be spent, and others lack what is held.
             bucket.asks_again_at = lease.answered_at.saturating_add(self.leases.held_for);

@@ -18,7 +18,7 @@ use super::{
     Later, RedisStore, Shared,
     arguments::{KeyQuery, Units, has_a_place},
     failure,
-    joined::Subject,
+    joined::{Origin, Subject},
     leases::Leases,
     limits::RedisLimit,
     lock,
@@ -62,8 +62,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let query = Arc::new(self);
         let shared = &query.shared;
         let answers = query.answers(ask).await;
-        let verdict = answers.and_then(|(answers, later)| {
-            let verdict = query.read(&answers, ask.cost(), later);
+        let verdict = answers.and_then(|(answers, origin)| {
+            let verdict = query.read(&answers, ask.cost(), origin);
             verdict.ok_or_else(failure::unreadable)
         });
         match ask {
@@ -112,8 +112,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// An admission by units that are held here, or a look at them.
     pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         let subject = self.subject(Ask::Charge(ask.cost()))?;
-        let (reply, later) = self.shared.spend(&subject, ask)?;
-        let admitted = self.read(&[reply], ask.charge(), later)?;
+        let (reply, origin) = self.shared.spend(&subject, ask)?;
+        let admitted = self.read(&[reply], ask.charge(), origin)?;
         if ask.charge() > 0 {
             lock(&self.shared.servers.settings.usage).admitted += 1;
         }
@@ -125,8 +125,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self.shared.refusals.as_ref()?;
         let (subject, cost) = (&self.subject(ask)?, ask.cost());
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
-        let (reply, later) = self.shared.refused(subject, cost, fits_after)?;
-        let refused = self.read(&[reply], cost, later)?;
+        let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
+        let refused = self.read(&[reply], cost, origin)?;
         let mut usage = lock(&self.shared.servers.settings.usage);
         usage.refused += 1;
         usage.remembered += 1;
@@ -136,8 +136,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// After how many microseconds the first limit that has refused this cost would admit it, or a
     /// reply about a list says too little: then Redis is asked anew.
     fn fits_after(&self, subject: &Subject, reply: &Bytes, cost: u32) -> Option<u64> {
-        let refused = self.read(std::slice::from_ref(reply), cost, 0)?;
+        let reply = std::slice::from_ref(reply);
         let has_a_list = subject.has(Member::has_list);
+        let refused = self.read(reply, cost, Origin::ASKED)?;
         let mut fits_after = Duration::MAX;
         self.limit.describe(&refused.snapshot, &mut |policy| {
             let changes_after = Some(policy.replenished_after());
@@ -153,14 +154,14 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Some(u64::try_from(fits_after.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// The reply about all of them together, or one about each; and how many microseconds ago.
-    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, u64), StoreError> {
+    /// The reply about all of them together, or one about each; and where it comes from.
+    async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, Origin), StoreError> {
         if self.all.is_empty() {
-            return Ok((Vec::new(), 0));
+            return Ok((Vec::new(), Origin::ASKED));
         }
         let asked_at = Instant::now();
         let deadline = asked_at + self.shared.deadline();
-        let (answer, later) = if let Some(subject) = self.subject(ask) {
+        let (answer, origin) = if let Some(subject) = self.subject(ask) {
             self.shared.decide(&subject, ask.cost(), asked_at).await?
         } else if let Some(script) = self.script_of_all() {
             let op = match ask.charge() {
@@ -172,14 +173,18 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let keys = self.all.iter().flat_map(|query| query.keys.clone());
             let (keys, wait) = (keys.collect(), Wait::Until(deadline));
             let answer = (self.shared).run(Some(&script), keys, arguments, wait);
-            (answer.await?, 0)
+            (answer.await?, Origin::ASKED)
         } else {
-            return Ok((self.decide_across_slots(ask, deadline).await?, 0));
+            let answers = self.decide_across_slots(ask, deadline).await?;
+            return Ok((answers, Origin::ASKED));
         };
         match self.all.len() > 1 && overridden(&answer).is_some() {
             // One of several limits is overridden: then each is asked by itself.
-            true => Ok((self.decide_across_slots(ask, deadline).await?, 0)),
-            false => Ok((vec![answer], later)),
+            true => {
+                let answers = self.decide_across_slots(ask, deadline).await?;
+                Ok((answers, Origin::ASKED))
+            }
+            false => Ok((vec![answer], origin)),
         }
     }
 
@@ -197,23 +202,29 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self.shared.script_cache.script_of_several(scripts)
     }
 
-    /// What was decided: by the reply about all of them, or by one about each. Its status is told
-    /// so many microseconds later.
+    fn replies(&self, answers: &[Bytes], cost: u32) -> Option<Replies> {
+        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
+        Replies::read(&scripts, answers, cost)
+    }
+
+    /// What was decided: by the reply about all of them, or by one about each. Its status is
+    /// told as of now.
     pub(super) fn read(
         &self,
         answers: &[Bytes],
         cost: u32,
-        later: u64,
+        origin: Origin,
     ) -> Option<Verdict<L::Snapshot>> {
-        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-        let mut replies = Replies::read(&scripts, answers, cost)?;
-        let later = Duration::from_micros(later);
+        let mut replies = self.replies(answers, cost)?;
+        let later = Duration::from_micros(origin.micros_ago);
         for member in &mut replies.members {
             member.now = member.now.saturating_add(later);
         }
+        let snapshot = (self.limit).read_all(&self.key, &mut replies.members.into_iter())?;
         Some(Verdict {
             admitted: replies.admitted,
-            snapshot: (self.limit).read_all(&self.key, &mut replies.members.into_iter())?,
+            snapshot,
+            source: origin.source,
         })
     }
 }

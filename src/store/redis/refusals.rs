@@ -5,9 +5,14 @@ use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use bytes::Bytes;
 
-use crate::algorithm::Member;
+use crate::{algorithm::Member, store::Source};
 
-use super::{Shared, changes::Asked, joined::Subject, lock};
+use super::{
+    Shared,
+    changes::Asked,
+    joined::{Origin, Replied, Subject},
+    lock,
+};
 
 /// The most refusals. Before one more is kept, those are forgotten that are over or that nobody has
 /// asked for again; if more than half are left, all.
@@ -60,9 +65,8 @@ impl Shared {
         (!subject.has(is_unsaid)).then(|| self.asked(subject))
     }
 
-    /// The reply to a refused request, if this cost would still be refused, and how many
-    /// microseconds have passed since it was answered. `fits_after` says of a reply and its cost
-    /// for how long they would be refused.
+    /// The reply to a refused request, if this cost would still be refused. `fits_after` says of a
+    /// reply and its cost for how long they would be refused.
     ///
     /// Redis has decided between when it was asked and when it answered. Whether the cost fits is
     /// judged by the earlier instant, and how long it waits is told by the later one.
@@ -71,7 +75,7 @@ impl Shared {
         subject: &Subject,
         cost: u32,
         fits_after: impl FnOnce(&Bytes, u32) -> Option<u64>,
-    ) -> Option<(Bytes, u64)> {
+    ) -> Option<Replied> {
         let refusals = self.refusals.as_ref()?;
         let asked = self.asked(subject);
         let mut known = lock(&refusals.known);
@@ -90,7 +94,11 @@ impl Shared {
         let since = asked.at.saturating_sub(refusal.answered_at);
         // If it counts beyond its turn, it says how long it still counts.
         let since = since.min(fits_after.saturating_sub(counts_for - age));
-        is_as_large.then(|| (refusal.reply.clone(), since))
+        let origin = Origin {
+            source: Source::Remembered,
+            micros_ago: since,
+        };
+        is_as_large.then(|| (refusal.reply.clone(), origin))
     }
 
     /// Forgets what was refused about this, if anything was.

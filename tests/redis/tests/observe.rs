@@ -1,10 +1,65 @@
-//! What a store has counted, as Prometheus is told.
+//! What a store has counted, as an observer and Prometheus are told.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tollgate::{Quota, RateLimiter, algorithm::FixedWindow, observe::Metrics};
-use tollgate_redis_tests::Server;
+use tokio::task::JoinSet;
+use tollgate::{
+    Quota, RateLimiter,
+    algorithm::FixedWindow,
+    observe::{Event, Metrics},
+    store::Source,
+};
+use tollgate_redis_tests::{Server, patient};
 
 use crate::traffic::store;
+
+#[tokio::test]
+async fn an_observer_sees_which_decisions_did_not_ask_redis() {
+    let server = Server::start().await;
+    let store = patient(server.client().await).remember_refusals(Duration::from_secs(60));
+    let store = store.build().leased(Duration::from_secs(1));
+    let sources: Arc<Mutex<HashMap<_, u64>>> = Arc::default();
+    let seen = Arc::clone(&sources);
+    let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1_000)), store.clone());
+    let limiter = limiter.observe(move |event: &Event<'_, u32>| {
+        *seen
+            .lock()
+            .unwrap()
+            .entry(event.source().unwrap())
+            .or_default() += 1;
+    });
+    let one_by_one = async || {
+        for _ in 0..600 {
+            limiter.check(&7).await.unwrap();
+        }
+    };
+    one_by_one().await;
+    let mut crowd = JoinSet::new();
+    for _ in 0..600 {
+        let limiter = limiter.clone();
+        crowd.spawn(async move { limiter.check(&7).await.unwrap() });
+    }
+    crowd.join_all().await;
+    one_by_one().await;
+    let (usage, sources) = (store.usage(), sources.lock().unwrap());
+    for (source, decisions) in [
+        (Source::Leased, usage.leased),
+        (Source::Remembered, usage.remembered),
+        (Source::Store, 1_800 - usage.leased - usage.remembered),
+    ] {
+        assert!(decisions > 0, "{usage:?}");
+        assert_eq!(
+            sources.get(&source),
+            Some(&decisions),
+            "{source:?}: {usage:?}"
+        );
+    }
+}
 
 #[tokio::test]
 async fn what_a_store_has_counted_is_told_to_prometheus() {
@@ -33,6 +88,7 @@ async fn what_a_store_has_counted_is_told_to_prometheus() {
         r#"tollgate_redis_units_leased{limit="api"} 0"#,
         r#"tollgate_redis_units_given_back{limit="api"} 0"#,
         r#"tollgate_redis_units_lost{limit="api"} 0"#,
+        r#"tollgate_redis_units_held{limit="api"} 0"#,
         r#"tollgate_redis_in_flight{limit="api"} 0"#,
         r#"tollgate_redis_last_answer_age{limit="api"} 0."#,
     ] {
