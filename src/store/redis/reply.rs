@@ -178,6 +178,11 @@ impl Replies {
         Some(replies)
     }
 
+    /// Whether units are held.
+    pub(super) fn holds(&self) -> bool {
+        self.members.iter().any(|member| !member.held.is_empty())
+    }
+
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
         if let Some((overriding, now)) = overridden(answer) {
             // Of several limits each is asked by itself then.

@@ -12,7 +12,7 @@ use proptest::test_runner::TestCaseError;
 use tokio::time::Instant;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{FixedWindow, TokenBucket},
+    algorithm::{FixedWindow, SlidingLog, TokenBucket},
     clock::{Clock, ManualClock, SystemClock},
     store::{RedisStore, RedisStoreBuilder},
 };
@@ -24,7 +24,7 @@ use tollgate_properties::{
     subject::instant,
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, until,
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, patient, until,
 };
 
 const HISTORIES: u32 = 120;
@@ -210,6 +210,23 @@ async fn a_key_that_was_refused_costs_one_script_for_each_unit_it_is_admitted() 
         assert_eq!(waits, [10, 20].map(Duration::from_micros), "{after}");
     }
     assert_eq!(store.usage().remembered, 8);
+}
+
+#[tokio::test]
+async fn a_log_that_refuses_what_others_have_leased_admits_it_as_soon_as_they_give_it_back() {
+    let server = Server::start().await;
+    let rule = SlidingLog::new(Quota::per_hour(400));
+    let others = patient(server.client().await).build();
+    let others = others.leased(Duration::from_millis(300));
+    let asking = RateLimiter::new(rule.clone(), others.clone());
+    while others.usage().units_held < 20 {
+        asking.check("bob").await.unwrap();
+    }
+    let limiter = RateLimiter::new(rule, remembering(&server, LONG).await);
+    let left = limiter.peek("bob").await.unwrap().remaining() as u32;
+    let check = async || limiter.check_cost("bob", left + 1).await.unwrap();
+    assert!(!check().await.is_admitted());
+    comes("what was held", async || check().await.is_admitted()).await;
 }
 
 #[tokio::test]
