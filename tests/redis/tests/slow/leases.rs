@@ -1,15 +1,16 @@
 //! Processes that lease one key, while processes stop and die, and while the server forgets, fails
 //! over or hands the slot to another.
 
-use std::{collections::HashMap, time::Duration};
+use std::{cell::Cell, collections::HashMap, time::Duration};
 
 use fred::prelude::Config;
-use tokio::time::sleep;
+use tokio::{task::JoinSet, time::sleep};
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::{FixedWindow, TokenBucket},
+    choice::Reloadable,
     clock::ManualClock,
-    store::{RedisConnection, RedisStore},
+    store::{RedisConnection, RedisStore, RedisUsage},
 };
 use tollgate_redis_tests::{
     Cluster, Redis, Sentinels, Server, Worker, connect, patient, slot_of, until,
@@ -124,6 +125,53 @@ async fn what_lies_idle_while_a_server_hangs_is_given_back_afterwards() {
     })
     .await;
     assert_eq!(store.usage().units_lost, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_is_reloaded_back_and_forth_while_it_is_leased_lets_all_its_units_through() {
+    let server = Server::start().await;
+    let daily = |units| {
+        let rule = FixedWindow::new(Quota::per_day(units)).from_first_request();
+        rule.named("daily")
+    };
+    let limit = Reloadable::new(daily(LIMIT));
+    let stores = [(); 4].map(async |()| patient(server.client().await).build().leased(LEASE_TIME));
+    let mut processes = JoinSet::new();
+    for (process, store) in (0..).zip(stores) {
+        let (store, limit) = (store.await, limit.clone());
+        let limiter = RateLimiter::new(limit.clone(), store.clone());
+        processes.spawn(async move {
+            let mut admitted = [0, 0];
+            for number in 0..4_000 {
+                if process == 0 && number % 100 == 99 {
+                    let is_small = number / 100 % 2 == 0;
+                    limit
+                        .replace(daily(if is_small { LIMIT / 2 } else { LIMIT }))
+                        .unwrap();
+                }
+                let decision = limiter.check("bob").await.unwrap();
+                let is_small = decision.limit() < LIMIT;
+                admitted[usize::from(is_small)] += u64::from(decision.is_admitted());
+            }
+            (admitted, store.usage())
+        });
+    }
+    let processes = processes.join_all().await;
+    let sum = |of: fn(&([u64; 2], RedisUsage)) -> u64| processes.iter().map(of).sum::<u64>();
+    let [by_large, by_small] = [sum(|it| it.0[0]), sum(|it| it.0[1])];
+    let leased = sum(|it| it.1.leased);
+    assert!(by_small <= LIMIT / 2, "{by_small}");
+    assert!(by_small > 500 && leased > 2_000, "{by_small} {leased}");
+    let limiter = RateLimiter::new(daily(LIMIT), patient(server.client().await).build());
+    let admitted = Cell::new(by_large + by_small);
+    until("all units", async || {
+        while limiter.check("bob").await.unwrap().is_admitted() {
+            admitted.update(|it| it + 1);
+        }
+        (admitted.get() >= LIMIT).then_some(())
+    })
+    .await;
+    assert_eq!(admitted.get(), LIMIT);
 }
 
 /// A limit of one a second is not leased, so nobody keeps it from the others. Ten minutes of a
