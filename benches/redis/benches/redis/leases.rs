@@ -184,13 +184,12 @@ async fn cold(server: &Server, client: &Client) {
     let mut best = [[f64::INFINITY; 3]; 2];
     for round in 0..12 {
         for (is_leased, best) in [false, true].into_iter().zip(&mut best) {
-            let stores = stores(
-                STORES,
-                client,
-                &format!("cold:{round}:{is_leased}"),
-                is_leased,
-            );
-            let limiter = RateLimiter::new(rule.clone(), stores[0].clone());
+            let name = format!("cold:{round}:{is_leased}");
+            let store = match is_leased {
+                true => stores(1, client, &name, true).remove(0),
+                false => store(client, &name).deadline(DEADLINE).build(),
+            };
+            let limiter = RateLimiter::new(rule.clone(), store);
             let before = spent(server).await;
             let mut times = Vec::new();
             for key in 0..COLD {
