@@ -58,9 +58,10 @@ impl Installed {
         self.process("node", ["-e", script], url, "RateLimiterRedis", most)
     }
 
-    /// How many requests there were about one key, and how many `RateLimiterRedis` has admitted of
-    /// them, with so many limiters that remember who is over the limit.
-    pub(crate) fn flexible_fleet(&self, url: &str, numbers: [usize; 5]) -> (usize, usize) {
+    /// How many requests there were about one key, how many `RateLimiterRedis` has admitted of
+    /// them, with so many limiters that remember who is over the limit, and how many they have
+    /// refused while fewer than fit had been admitted.
+    pub(crate) fn flexible_fleet(&self, url: &str, numbers: [usize; 5]) -> [usize; 3] {
         let numbers = numbers.map(|number| number.to_string());
         let script = include_str!("rate_limiter_flexible_fleet.js");
         let mut arguments = vec!["-e", script, url];
@@ -69,7 +70,7 @@ impl Installed {
         let mut said = text
             .split_whitespace()
             .map(|it| it.parse().expect("a number"));
-        (said.next().expect("asked"), said.next().expect("admitted"))
+        [(); 3].map(|()| said.next().expect("a number"))
     }
 
     fn process(&self, program: &str, code: [&str; 2], url: &str, rule: &str, most: u32) -> Decide {

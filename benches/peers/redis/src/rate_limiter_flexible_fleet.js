@@ -1,5 +1,6 @@
 // One key, asked about by limiters with connections of their own, which remember who is over the
-// limit: prints how many requests there were, and how many were admitted.
+// limit: prints how many requests there were, how many were admitted, and how many were refused
+// while fewer than fit had been admitted.
 const [url, most, stores, tasks, interval, lasting] = process.argv.slice(1).map((it, at) => at ? Number(it) : it);
 const Redis = require('ioredis');
 const { RateLimiterRedis } = require('rate-limiter-flexible');
@@ -10,6 +11,7 @@ const limiters = clients.map((storeClient) => new RateLimiterRedis({
 }));
 let asked = 0;
 let admitted = 0;
+let tooEarly = 0;
 
 async function ask(limiter, begin, task) {
   for (let next = (interval * task) / tasks; next < lasting; next += interval) {
@@ -21,6 +23,7 @@ async function ask(limiter, begin, task) {
       admitted++;
     } catch (refused) {
       if (refused instanceof Error) throw refused;
+      if (admitted < most) tooEarly++;
     }
   }
 }
@@ -29,6 +32,6 @@ async function ask(limiter, begin, task) {
   const begin = performance.now();
   const all = limiters.flatMap((limiter) => Array.from({ length: tasks }, (_, task) => ask(limiter, begin, task)));
   await Promise.all(all);
-  console.log(asked, admitted);
+  console.log(asked, admitted, tooEarly);
   clients.forEach((client) => client.disconnect());
 })();
