@@ -1,17 +1,20 @@
 //! What the simulators and the tests of scripts share: random cases, and a server.
 
 use std::{
-    env, fmt,
+    env, fmt, iter,
     net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
+
+use crate::{algorithm::Scripted, clock::Timestamp};
 
 /// Runs `TOLLGATE_CASES` cases, or 2 000, and so many times as many: from the same seed in each
 /// run. The first one that is wrong is told, in `shrunk` attempts made smaller.
@@ -35,6 +38,77 @@ pub(super) fn search<C: fmt::Debug>(
         TestError::Fail(why, case) => format!("{why}\n{case:?}"),
         why => why.to_string(),
     })
+}
+
+/// What a script replies about a cost: `frame.lua` says what it is. The limit's state is given as it
+/// is then, and since when it is.
+pub(super) fn reply<L: Scripted>(
+    limit: &L,
+    stored: Option<(&L::State, u64)>,
+    (cost, is_charged): (u32, bool),
+    now: u64,
+) -> Bytes {
+    let (script, now_at) = (L::script(), Timestamp::from_micros(now));
+    let mut value = Vec::new();
+    if let Some((state, last)) = stored {
+        let (mut numbers, mut states, mut tails) = (Vec::new(), Vec::new(), Vec::<u64>::new());
+        limit.numbers(state, Timestamp::from_micros(last), &mut |it| {
+            numbers.push(it);
+        });
+        let mut rest = &numbers[..];
+        for member in script.members() {
+            // A tuple says how many numbers each member has. What is held is the last of them.
+            let (own, others) = match script.members().len() {
+                1 => (rest, rest),
+                _ => rest[1..].split_at(rest[0] as usize),
+            };
+            let tail = own.len() - if member.settled { 6 } else { 0 };
+            states.extend(&own[..member.state.len()]);
+            tails.extend(&own[tail..]);
+            rest = others;
+        }
+        if tails.chunks_exact(3).any(|it| it[2] > 0) {
+            states.extend(tails);
+        }
+        value = bytes(1, &[&[last, 0, 2 * last], &states]);
+    }
+    if is_charged {
+        return value.into();
+    }
+    let fresh = limit.fresh(now_at);
+    let state = stored.map_or(&fresh, |(state, _)| state);
+    let snapshot = limit.snapshot(state, cost, false, now_at);
+    let (mut fitting, mut number, mut lists, mut parameters) = (0, 0, Vec::new(), Vec::new());
+    limit.parameters(&mut |it| parameters.push(it));
+    let mut parameters = &parameters[..];
+    limit.describe(&snapshot, &mut |told| {
+        let (own, others) = parameters.split_at(script.members()[number].parameters.len());
+        parameters = others;
+        fitting |= u64::from(told.is_admitted()) << number;
+        if script.members()[number].has_list() {
+            let wait = told.retry_after().unwrap_or_default();
+            let slots = [told.replenished_after(), told.reset_after(), wait];
+            // The slots after whose end it is so.
+            let slots = slots.map(|it| match it.as_micros() as u64 {
+                0 => 0,
+                micros => now + micros - own[2],
+            });
+            let counted = told.limit() - told.remaining();
+            lists.push(counted.max(u64::from(slots[1] > 0)));
+            lists.extend(slots);
+        }
+        number += 1;
+    });
+    let reply = bytes(0, &[&[fitting], &lists, &[now, value.len() as u64]]);
+    [reply, value].concat().into()
+}
+
+/// The bytes of these numbers after this one.
+fn bytes(first: u8, numbers: &[&[u64]]) -> Vec<u8> {
+    let numbers = numbers.iter().copied().flatten().map(|it| it.to_le_bytes());
+    iter::once(first)
+        .chain(numbers.flat_map(|it| it.into_iter().take(7)))
+        .collect()
 }
 
 /// A server of its own, on loopback. It ends when this is dropped.

@@ -3,7 +3,7 @@
 //! lost. The rules and the memory are the crate's own. The harness makes mistakes if it is told to:
 //! they must be found.
 
-use std::{cell::Cell, iter::once, slice::from_ref, sync::Arc, time::Instant};
+use std::{cell::Cell, slice::from_ref, sync::Arc, time::Instant};
 
 use proptest::prelude::*;
 use tollgate_algorithms::every_algorithm;
@@ -16,7 +16,13 @@ use crate::{
 };
 
 use super::{
-    super::{changes::Changing, joined::Call, query::Query, scripts::Scripts, tests::search},
+    super::{
+        changes::Changing,
+        joined::Call,
+        query::Query,
+        scripts::Scripts,
+        tests::{reply, search},
+    },
     *,
 };
 
@@ -91,14 +97,6 @@ fn rules() -> Vec<(&'static str, Run)> {
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
-}
-
-/// The bytes of these numbers after this one: `frame.lua` says what they mean.
-fn bytes(first: u8, numbers: &[&[u64]]) -> Vec<u8> {
-    let numbers = numbers.iter().copied().flatten().map(|it| it.to_le_bytes());
-    once(first)
-        .chain(numbers.flat_map(|it| it.into_iter().take(7)))
-        .collect()
 }
 
 /// By a clock that nobody has; and the number of the event.
@@ -353,11 +351,12 @@ impl<L: Scripted> World<L> {
                     true => self.stored = Some((state.clone(), then)),
                     false => state = refused,
                 }
+                let stored = self.stored.as_ref().map(|(state, last)| (state, *last));
                 decided = Some(Decided {
                     admission: is_admitted.then_some(admission),
                     at: then,
                     state: state.clone(),
-                    reply: self.reply(own, is_admitted, then),
+                    reply: reply(limit, stored, (units, is_admitted), then),
                 });
                 None
             }
@@ -382,54 +381,6 @@ impl<L: Scripted> World<L> {
         }
         let own = &mut self.messages[number];
         (own.arrived, own.decided) = (Some(now), decided);
-    }
-
-    /// What the script replies.
-    fn reply(&self, own: &Message<L>, is_charged: bool, now: u64) -> Bytes {
-        let (limit, members) = (&self.plans[own.plan], self.scripts.script.members());
-        let mut value = Vec::new();
-        if let Some((state, last)) = &self.stored {
-            let (mut numbers, mut states) = (Vec::new(), Vec::new());
-            limit.numbers(state, at(*last), &mut |it| numbers.push(it));
-            let mut rest = &numbers[..];
-            for member in members {
-                // A tuple says how many numbers each member has. What is held is the last of them.
-                let (own, others) = match members.len() {
-                    1 => (rest, rest),
-                    _ => rest[1..].split_at(rest[0] as usize),
-                };
-                let tail = if member.settled { 6 } else { 0 };
-                states.extend(&own[..member.state.len() + tail]);
-                rest = others;
-            }
-            value = bytes(1, &[&[*last, 0, 2 * last], &states]);
-        }
-        if is_charged {
-            return value.into();
-        }
-        let snapshot = limit.snapshot(&self.state(limit, now), own.units, false, at(now));
-        let (mut fitting, mut number, mut lists) = (0, 0, Vec::new());
-        let mut parameters = &self.parameters[own.plan][..];
-        limit.describe(&snapshot, &mut |told| {
-            let own;
-            (own, parameters) = parameters.split_at(members[number].parameters.len());
-            fitting |= u64::from(told.is_admitted()) << number;
-            number += 1;
-            if members[number - 1].has_list() {
-                let wait = told.retry_after().unwrap_or_default();
-                let slots = [told.replenished_after(), told.reset_after(), wait];
-                // The slots after whose end it is so.
-                let slots = slots.map(|it| match it.as_micros() as u64 {
-                    0 => 0,
-                    micros => now + micros - own[2],
-                });
-                let counted = told.limit() - told.remaining();
-                lists.push(counted.max(u64::from(slots[1] > 0)));
-                lists.extend(slots);
-            }
-        });
-        let reply = bytes(0, &[&[fitting], &lists, &[now, value.len() as u64]]);
-        [reply, value].concat().into()
     }
 
     /// The answer comes, or is not waited for any more.

@@ -1,9 +1,12 @@
 //! What the server does with what processes send: by the rules of this crate, and for real.
 
-use std::{collections::HashMap, iter::once};
+use std::collections::HashMap;
 
 use super::{
-    super::super::{arguments::Units, tests::TestServer},
+    super::super::{
+        arguments::Units,
+        tests::{TestServer, reply},
+    },
     *,
 };
 
@@ -184,7 +187,8 @@ where
                 self.stored = Some((state, now));
             }
             all_fit &= fits;
-            replies.push(self.reply(&limit, fits, now));
+            let stored = self.stored.as_ref().map(|(state, last)| (state, *last));
+            replies.push(reply(&limit, stored, (cost as u32, fits), now));
         }
         replies
     }
@@ -207,36 +211,6 @@ where
         let mut numbers = Vec::new();
         limit.numbers(state, at(at_micros), &mut |it| numbers.push(it));
         numbers
-    }
-
-    fn reply(&self, limit: &Settled<L>, fits: bool, now: u64) -> Bytes {
-        let bytes = |first: u8, numbers: &[u64]| {
-            let numbers = numbers.iter().map(|it| it.to_le_bytes());
-            once(first)
-                .chain(numbers.flat_map(|it| it.into_iter().take(7)))
-                .collect::<Vec<_>>()
-        };
-        let mut value = Vec::new();
-        if let Some((state, last)) = &self.stored {
-            let mut numbers = self.numbers(limit, state, *last);
-            // The entries of a list have a key of their own.
-            let tail = numbers.split_off(numbers.len() - 6);
-            numbers.truncate(L::script().members()[0].state.len());
-            if tail.chunks_exact(3).any(|it| it[2] > 0) {
-                numbers.extend(tail);
-            }
-            value = bytes(1, &[&[*last, 0, 0], &numbers[..]].concat());
-        }
-        match fits {
-            true => value.into(),
-            false => {
-                let extra = vec![0; L::script().members()[0].extra.len()];
-                let limit = [now, value.len() as u64];
-                [bytes(0, &[&[0][..], &extra, &limit].concat()), value]
-                    .concat()
-                    .into()
-            }
-        }
     }
 }
 
