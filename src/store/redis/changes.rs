@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::{Shared, joined::Subject};
 
-/// Changes are counted for so many groups of buckets, in 64 KiB: a change ends what was kept of the
+/// Changes are counted for so many groups of buckets, in 128 KiB: a change ends what was kept of the
 /// other buckets of its group, too.
 const GROUPS: usize = 16_384;
 
@@ -23,6 +23,9 @@ pub(super) struct Changes {
     hasher: RandomState,
     /// How often a change of a bucket, other than by a decision, has begun or ended.
     counts: Vec<AtomicU32>,
+    /// How often a call has given back what was leased and not spent: then what was refused before
+    /// may fit, but what is leased still counts.
+    given_back: Vec<AtomicU32>,
     begin: Instant,
 }
 
@@ -31,6 +34,7 @@ impl Default for Changes {
         Self {
             hasher: RandomState::new(),
             counts: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
+            given_back: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             begin: Instant::now(),
         }
     }
@@ -41,6 +45,15 @@ impl Default for Changes {
 pub(super) struct Asked {
     pub(super) at: u64,
     pub(super) changes: u32,
+    /// How often units were given back to them until then.
+    pub(super) given_back: u32,
+}
+
+impl Asked {
+    /// Whether what was refused then may fit now, as a bucket was changed or given back to.
+    pub(super) fn is_changed_since(self, then: Self) -> bool {
+        [self.changes, self.given_back] != [then.changes, then.given_back]
+    }
 }
 
 impl Shared {
@@ -54,13 +67,22 @@ impl Shared {
 
     /// A call about this is sent, or answered, now.
     pub(super) fn asked(&self, subject: &Subject) -> Asked {
-        let counts = subject.states().map(|key| {
-            let group = self.group(key);
-            self.changes.counts[group].load(SeqCst)
-        });
+        let sum = |counts: &[AtomicU32]| {
+            let counts = subject.states().map(|key| &counts[self.group(key)]);
+            counts.fold(0, |sum: u32, it| sum.wrapping_add(it.load(SeqCst)))
+        };
         Asked {
-            changes: counts.fold(0, u32::wrapping_add),
+            changes: sum(&self.changes.counts),
+            given_back: sum(&self.changes.given_back),
             at: self.time(),
+        }
+    }
+
+    /// A call about this has given back what was leased and not spent: no refusal of before counts
+    /// any more, by whichever numbers or leases.
+    pub(super) fn gave_back(&self, subject: &Subject) {
+        for key in subject.states() {
+            self.changes.given_back[self.group(key)].fetch_add(1, SeqCst);
         }
     }
 

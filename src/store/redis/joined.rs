@@ -56,14 +56,6 @@ impl Subject {
         self.leases.as_ref()?.upgrade()
     }
 
-    /// The same of a store that leases nothing.
-    pub(super) fn without_leases(&self) -> Self {
-        Self {
-            leases: None,
-            ..self.clone()
-        }
-    }
-
     /// The key of each state.
     pub(super) fn states(&self) -> impl Iterator<Item = &Bytes> {
         self.queries.iter().map(|query| &query.keys[0])
@@ -113,7 +105,7 @@ pub(super) struct OnTheWay {
     calls: usize,
     /// When the last one was sent.
     sent_at: Option<Instant>,
-    /// How many answers have said that units were charged or given back.
+    /// How many answers have said that units were charged.
     changed: u64,
     waiting: Vec<Unsent>,
 }
@@ -220,18 +212,6 @@ impl Shared {
         }
     }
 
-    /// A call about this has given back what was leased and not spent: what was refused before may
-    /// fit now, also where nothing is leased.
-    pub(super) fn gave_back(&self, subject: &Subject) {
-        let mut all = lock(&self.joined.0);
-        for subject in [subject, &subject.without_leases()] {
-            if let Some(calls) = all.get_mut(subject) {
-                calls.changed += 1;
-            }
-            self.forget(subject);
-        }
-    }
-
     /// After so many calls have ended, sends those who wait, if it is time.
     fn send_next(
         self: &Arc<Self>,
@@ -267,7 +247,7 @@ pub(super) struct Call {
     subject: Subject,
     /// None, if its refusals are not to be remembered.
     asked: Option<Asked>,
-    /// How many answers had charged or given back when it was sent.
+    /// How many answers had charged when it was sent.
     changed: u64,
 }
 

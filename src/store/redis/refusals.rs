@@ -87,7 +87,7 @@ impl Shared {
         let fits_after = refusal.fits_after?;
         let counts_for = refusals.counts_for(fits_after);
         let age = asked.at.checked_sub(refusal.asked.at)?;
-        if fits_after == 0 || age >= counts_for || asked.changes != refusal.asked.changes {
+        if fits_after == 0 || age >= counts_for || asked.is_changed_since(refusal.asked) {
             return None;
         }
         let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.says_all();
@@ -114,7 +114,7 @@ impl Shared {
             return;
         };
         let answered = self.asked(subject);
-        if answered.changes != asked.changes {
+        if answered.is_changed_since(asked) {
             return;
         }
         let refusal = Refusal {
