@@ -310,6 +310,15 @@ impl Leasing {
         let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
         let replies = self.shared.replies(Some(script), (&keys, &words), wait);
         let replies = replies.await;
+        self.answered(replies, &costs)
+    }
+
+    /// The call has been answered, or nobody waits for it any more.
+    fn answered(
+        &mut self,
+        replies: Result<Vec<Bytes>, StoreError>,
+        costs: &[u32],
+    ) -> Result<Vec<Bytes>, StoreError> {
         if let Some(lease) = &self.settled {
             let is_in_time = !self.leases.is_over(lease, self.asked.at);
             (self.shared).count_unspent(lease.left, replies.is_ok() && is_in_time);
@@ -321,7 +330,7 @@ impl Leasing {
             self.shared.count_unspent(self.wanted, false);
         }
         let replies = self.keep(replies?, costs.len());
-        self.shared.count_use(&self.subject, &costs, &replies);
+        self.shared.count_use(&self.subject, costs, &replies);
         Ok(replies)
     }
 

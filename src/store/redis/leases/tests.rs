@@ -19,20 +19,28 @@ use crate::{
     Quota,
     algorithm::*,
     clock::{ManualClock, Timestamp},
-    store::{Ask, RedisConnection, RedisStore, redis::query::Query},
+    store::{Ask, RedisConnection, RedisStore, Verdict},
 };
 
-use super::{super::tests::search, *};
+use super::{
+    super::{changes::Changing, failure, joined::Call, query::Query, tests::search},
+    *,
+};
 
-use self::model::{Model, Sent, Server, comparable};
+use self::model::{Model, Sent, Server, Who, comparable};
 
 mod idle;
 mod model;
 
-const PROCESSES: usize = 3;
+/// For how long each process remembers refusals. The last one is a clone of the first one's store,
+/// with leases of its own.
+const LONGEST: [u64; PROCESSES] = [1_000, 60, 0, 1_000];
+const PROCESSES: usize = 4;
+const TAKES_MUCH: usize = 2;
 /// Mistakes.
 const UNDER_OTHERS: &str = "spent under other numbers";
 const GIVEN_BACK: &str = "given back for callers who left";
+const UNNOTICED: &str = "what was given back is not noticed";
 /// What the server's clock shows at the beginning.
 const BEGIN: u64 = 1 << 40;
 
@@ -47,21 +55,22 @@ type Step = (u64, [u64; 2], [u64; 6]);
 
 fn any_case() -> impl Strategy<Value = Case> {
     let plans = [[1..80, 16..80_u64], [1..4, 4..6]];
-    let who = [0..7, 0..16_u64];
+    let who = [0..9, 0..16_u64];
     let step = (0..90_u64, who, [0..60, 1..4, 1..3, 0..86, 0..90, 0..20_u64]);
     let of_all = [0..999, 25..100, 4..40, 0..999, 0..999, 0..999_u64];
     let steps = prop::collection::vec(step, 1..200);
     (of_all, plans, steps)
 }
 
-/// How many scripts were sent, how many units were spent without, and how much of the bound was
-/// reached at most, in thousandths.
-type Counts = [u64; 3];
+/// How many scripts were sent, how many decisions were made without, by leases and by remembered
+/// refusals, and how much of the bound was reached at most, in thousandths.
+type Counts = [u64; 4];
 type Run = fn(Given<'_>) -> Result<Counts, String>;
 
 type Processes = [(RedisStore, ManualClock); PROCESSES];
 
 struct Given<'a> {
+    key: u64,
     /// It replies as the model does.
     server: Option<&'a mut Server>,
     processes: &'a Processes,
@@ -132,19 +141,22 @@ fn stretched(micros: u64) -> u64 {
     }
 }
 
-/// The last process asks least.
 fn process_of(number: u64) -> usize {
-    number as usize / 3
+    [0, 0, 0, 1, 1, 1, TAKES_MUCH, 3, 3][number as usize]
 }
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn store(port: u16, clock: &ManualClock) -> RedisStore {
+fn store(port: u16, clock: &ManualClock, longest: u64) -> RedisStore {
     let url = format!("redis://127.0.0.1:{port}");
     let url = RedisConnection::from_url(&url).expect("a URL");
     let store = RedisStore::builder(url).clock(clock.clone());
+    let store = match longest {
+        0 => store,
+        _ => store.remember_refusals(Duration::from_micros(longest)),
+    };
     store.deadline(Duration::from_secs(30)).build()
 }
 
@@ -157,7 +169,11 @@ struct World<'a, L: Additive> {
     mistake: &'static str,
     lease_time: u64,
     processes: [(RedisStore, ManualClock); PROCESSES],
+    /// The step at which each process began.
+    began: [usize; 3],
     sent: HashMap<usize, Sent>,
+    /// What each decision left on the server.
+    left: HashMap<usize, <Settled<L> as KeyLimit>::State>,
     /// By plan, when how many units were spent.
     spent: [Vec<(u64, u64)>; 2],
     counts: Counts,
@@ -169,15 +185,12 @@ where
 {
     fn new(given: Given<'a>, plans: [(L, Bound); 2], lease_time: u64) -> Self {
         let Given {
-            mut server,
+            key,
+            server,
             processes,
             mistake,
             ..
         } = given;
-        let key = server.as_mut().map_or(0, |server| {
-            server.keys += 1;
-            server.keys
-        });
         let held_for = held_for(lease_time, mistake);
         let processes = processes.each_ref();
         let processes =
@@ -196,9 +209,11 @@ where
             mistake,
             lease_time,
             processes,
+            began: [0; 3],
             sent: HashMap::new(),
+            left: HashMap::new(),
             spent: Default::default(),
-            counts: [0; 3],
+            counts: [0; 4],
         }
     }
 
@@ -222,13 +237,13 @@ where
         events.sort_unstable();
         for (now, number, event) in events {
             for (process, ((_, clock), ahead)) in self.processes.iter().zip(ahead).enumerate() {
-                let is_past = |it: &&(u64, usize, u64)| it.1 == process && it.0 <= now;
+                let is_past = |it: &&(u64, usize, u64)| it.1 % 3 == process % 3 && it.0 <= now;
                 let paused = pauses.iter().find(is_past);
                 let paused = paused.map_or(0, |&(since, _, pause)| pause.min(now - since));
                 clock.set(at(ahead + now - paused));
             }
             match event {
-                0 => self.begin(number, &steps[number], now),
+                0 => self.begin(number, &steps[number], now)?,
                 1 => self.arrive(number, now),
                 _ => self.end(number, steps[number].2[5] > 1, now),
             }
@@ -237,83 +252,95 @@ where
         Ok(self.counts)
     }
 
-    fn begin(&mut self, number: usize, step: &Step, now: u64) {
+    fn begin(&mut self, number: usize, step: &Step, now: u64) -> Result<(), String> {
         let &(_, [process, plan], [what, count, cost, ..]) = step;
         let is_other = plan == 15 || self.mistake == UNDER_OTHERS && plan > 12;
-        let (process, plan) = (process_of(process), usize::from(is_other));
+        let process = process_of(process);
+        let who = Who {
+            process,
+            began: self.began[process % 3],
+            plan: usize::from(is_other),
+        };
         let store = &self.processes[process].0;
         match what {
             0 | 1 => {}
             2 => {
                 let held_for = held_for(self.lease_time, self.mistake);
-                self.processes[process].0 = leased(store, self.lease_time, held_for);
+                self.began[process % 3] = number;
+                for (store, _) in self.processes.iter_mut().skip(process % 3).step_by(3) {
+                    *store = leased(store, self.lease_time, held_for);
+                }
             }
             3 | 4 => {
                 let leases = store.leases.as_ref().expect("leases");
                 let idle = leases.idle(&store.shared, |_| false);
                 for (subject, lease) in idle.into_iter().flatten() {
                     let other = Query::new(store, &self.plans[1].0, self.key);
-                    let plan =
-                        usize::from(other.subject(Ask::Charge(1)).as_ref() == Some(&subject));
-                    let sent = Sent::settling(leases, &lease, (subject, plan));
-                    self.sent.insert(number, sent);
+                    let is_other = other.subject(Ask::Charge(1)).as_ref() == Some(&subject);
+                    let plan = usize::from(is_other);
+                    let changing = Some(store.shared.changing(&subject.keys()[0]));
+                    let sent =
+                        Sent::about(subject, Who { plan, ..who }, [now, store.shared.time()])
+                            .settling(leases, &lease);
+                    self.sent.insert(number, Sent { changing, ..sent });
                 }
             }
             _ => {
-                // The last process takes much at once, so that little is left beside leases.
-                let cost = if process == PROCESSES - 1 {
+                // Then little is left beside leases.
+                let cost = if process == TAKES_MUCH {
                     12 * cost
                 } else {
                     cost
                 };
                 let costs = vec![cost as u32; count as usize];
-                self.ask(number, (process, plan), costs, now);
+                self.ask(number, who, costs, now)?;
             }
         }
+        Ok(())
     }
 
-    fn ask(
-        &mut self,
-        number: usize,
-        (process, plan): (usize, usize),
-        mut costs: Vec<u32>,
-        now: u64,
-    ) {
-        let store = &self.processes[process].0;
-        let query = Query::new(store, &self.plans[plan].0, self.key);
-        let other = Query::new(store, &self.plans[1 - plan].0, self.key);
-        let subjects = [&query, &other].map(|it| it.subject(Ask::Charge(1)).expect("a subject"));
-        costs.retain(|&cost| {
+    fn ask(&mut self, number: usize, who: Who, costs: Vec<u32>, now: u64) -> Result<(), String> {
+        let store = self.processes[who.process].0.clone();
+        let query = Query::new(&store, &self.plans[who.plan].0, self.key);
+        let other = Query::new(&store, &self.plans[1 - who.plan].0, self.key);
+        let [subject, others] =
+            [&query, &other].map(|it| it.subject(Ask::Charge(1)).expect("a subject"));
+        let mut asked = Vec::new();
+        for cost in costs {
+            let ask = Ask::Charge(cost);
             let is_others = self.mistake == UNDER_OTHERS;
-            let is_spent = query.spent(Ask::Charge(cost)).is_some()
-                || is_others
-                    && store
-                        .shared
-                        .spend(&subjects[1], Ask::Charge(cost))
-                        .is_some();
-            if is_spent {
-                self.spent[plan].push((now, cost.into()));
+            if query.spent(ask).is_some() || is_others && store.shared.spend(&others, ask).is_some()
+            {
+                self.spent[who.plan].push((now, cost.into()));
                 self.counts[1] += 1;
+            } else if let Some(refused) = query.refused(ask) {
+                self.counts[2] += 1;
+                if let Some(wrong) = self.wrong((who, &subject), cost, &refused, now) {
+                    return Err(format!("step {number}: {wrong}"));
+                }
+            } else {
+                asked.push(cost);
             }
-            !is_spent
-        });
-        if costs.is_empty() {
-            return;
         }
-        let [subject, _] = subjects;
-        let leasing = store.shared.leasing(&subject, &costs);
-        let steps = (leasing.as_ref())
-            .filter(|leasing| leasing.says_something())
-            .map(|leasing| leasing.steps(&costs));
-        // Without a lease each of several would be a call of its own here.
-        costs.truncate(if steps.is_some() { costs.len() } else { 1 });
-        let sent = Sent {
-            costs,
-            steps,
-            leasing,
-            ..Sent::about((subject, plan))
-        };
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
+        let leasing = store.shared.leasing(&sent.subject, &asked);
+        if let Some(leasing) = leasing.filter(Leasing::says_something) {
+            sent.settles = leasing.settled.is_some();
+            sent.steps = Some(leasing.steps(&asked));
+            sent.leasing = Some(leasing);
+        } else {
+            // Without a lease each of several would be a call of its own here.
+            asked.truncate(1);
+        }
+        let mut calls = lock(&store.shared.joined.0);
+        let calls = calls.entry(sent.subject.clone()).or_default();
+        let call = Call::begin(&store.shared, &sent.subject, calls, Instant::now());
+        (sent.call, sent.costs) = (Some(call), asked);
         self.sent.insert(number, sent);
+        Ok(())
     }
 
     fn arrive(&mut self, number: usize, now: u64) {
@@ -334,53 +361,120 @@ where
             && let Some(leasing) = &sent.leasing
             && let Some(lease) = &leasing.settled
         {
-            let about = (sent.subject.clone(), sent.plan);
-            run(&Sent::settling(&leasing.leases, lease, about));
+            let again = Sent::about(sent.subject.clone(), sent.who, sent.sent);
+            run(&again.settling(&leasing.leases, lease));
         }
         let mut replies = run(sent);
-        let decisions = match sent.leasing.as_ref().and_then(|it| it.settled.as_ref()) {
-            Some(_) => &replies[1..],
-            None => &replies[..],
+        let decisions = match sent.settles && !sent.costs.is_empty() {
+            true => &replies[1..],
+            false => &replies[..],
         };
         for (cost, reply) in sent.costs.iter().zip(decisions) {
             if is_charged(reply) {
-                self.spent[sent.plan].push((now, u64::from(*cost)));
+                self.spent[sent.who.plan].push((now, u64::from(*cost)));
                 sent.charged.push((now, u64::from(*cost)));
             }
         }
         if sent.costs.is_empty() {
             replies.clear();
+        } else {
+            let state = self.model.state(sent.who.plan, BEGIN + now);
+            self.left.insert(number, state);
         }
-        sent.replies = Some(replies);
+        (sent.arrived, sent.replies) = (Some(now), Some(replies));
     }
 
     /// The answer comes, or is not waited for any more.
     fn end(&mut self, number: usize, is_heard: bool, now: u64) {
-        let Some(mut sent) = self.sent.remove(&number) else {
+        let Some(sent) = self.sent.get_mut(&number) else {
             return;
         };
+        sent.over = Some((now, is_heard));
+        sent.changing = None;
+        let (leasing, call) = (sent.leasing.take(), sent.call.take());
         if self.mistake == GIVEN_BACK && !is_heard {
             for charged in mem::take(&mut sent.charged) {
-                let spent = &mut self.spent[sent.plan];
+                let spent = &mut self.spent[sent.who.plan];
                 let own = spent.iter().position(|it| *it == charged);
                 spent.swap_remove(own.expect("it was counted"));
-                self.model.refund(&sent, charged.1, BEGIN + now);
+                self.model.refund(sent, charged.1, BEGIN + now);
             }
         }
-        let (Some(mut leasing), Some(mut replies), true) =
-            (sent.leasing.take(), sent.replies, is_heard)
-        else {
-            return;
-        };
-        if self.mistake == "from the answer" {
-            leasing.asked.at = leasing.shared.time();
-        }
-        if sent.steps.is_some() {
+        let answer = sent.replies.take().filter(|_| is_heard);
+        let mut answer = answer.ok_or_else(failure::unreadable);
+        let shared = &self.processes[sent.who.process].0.shared;
+        if let Some(mut leasing) = leasing {
+            if self.mistake == "from the answer" {
+                leasing.asked.at = shared.time();
+            }
+            if let (UNNOTICED, Some(lease)) = (self.mistake, &mut leasing.settled) {
+                lease.left = 0;
+            }
             // No task settles what lies idle: a step does.
             lock(&leasing.leases.known).settling = Some(endless());
-            replies = leasing.keep(replies, sent.costs.len());
+            answer = leasing.answered(answer, &sent.costs);
+        } else if let Ok(replies) = &answer {
+            shared.count_use(&sent.subject, &sent.costs, replies);
         }
-        (leasing.shared).count_use(&sent.subject, &sent.costs, &replies);
+        if let (Some(call), Ok(replies)) = (call, answer) {
+            call.remember(&sent.costs, &replies);
+        }
+    }
+
+    /// What is wrong, if this cost is refused without asking.
+    fn wrong(
+        &self,
+        (who, subject): (Who, &Subject),
+        cost: u32,
+        refused: &Verdict<L::Snapshot>,
+        now: u64,
+    ) -> Option<&'static str> {
+        let (rule, longest) = (&self.plans[who.plan].0, LONGEST[who.process]);
+        let (told, limit) = (
+            rule.decision_of(&refused.snapshot),
+            Settled::new(rule.clone()),
+        );
+        let wait = told.retry_after().unwrap_or_default().as_micros() as u64;
+        let own_time = self.processes[who.process].0.shared.time();
+        // What is wrong with each answer, after how much that is right.
+        let said = self.left.iter().filter_map(|(number, state)| {
+            let it = &self.sent[number];
+            let is_heard = it.over.is_some_and(|(_, is_heard)| is_heard);
+            let decided = it.arrived.filter(|_| is_heard && it.subject == *subject)?;
+            let age = own_time - it.sent[1];
+            let is_refused = !limit.judge(state, cost, at(BEGIN + decided + age));
+            // While units are held a wait is an estimate.
+            let is_held = self.model.held(who.plan, state, BEGIN + decided) > 0;
+            let waits = limit.judge(state, cost, at(BEGIN + now + wait));
+            let holds = [
+                (age < longest, "it is too old"),
+                (is_refused, "the cost would be admitted"),
+                (
+                    waits || is_held || told.never_fits(),
+                    "the wait is too short",
+                ),
+            ];
+            let wrong = holds.iter().position(|it| !it.0);
+            // A pause makes it late.
+            let is_late = own_time - it.sent[1] == now - it.sent[0];
+            Some((wrong.unwrap_or(3), wrong.map(|at| holds[at].1), is_late))
+        });
+        let Some((_, wrong, is_known)) = said.max() else {
+            return Some("the server never said so");
+        };
+        // Others have settled, or the process has and does not know, or gave up before.
+        let is_unnoticed = |it: &Sent| {
+            let is_recent = it.arrived.is_some_and(|at| now - at < longest);
+            let [own, its] = [who, it.who].map(|it| (it.process % 3, it.began));
+            let is_own = own == its;
+            let is_noticed = is_own && it.over.is_some_and(|(over, _)| it.arrived <= Some(over));
+            it.settles && is_recent && !is_noticed
+        };
+        let state = self.model.state(who.plan, BEGIN + now);
+        let is_late = is_known
+            && limit.judge(&state, cost, at(BEGIN + now))
+            && !self.sent.values().any(is_unnoticed);
+        wrong.or(is_late.then_some("the server would admit it"))
     }
 
     fn is_within_bounds(&mut self, now: u64) -> Result<(), String> {
@@ -392,7 +486,7 @@ where
                 return Err(format!("{units} of {most} in {}: {spent:?}", bound.span));
             }
             if most > 0 {
-                self.counts[2] = self.counts[2].max((units * 1_000 / most) as u64);
+                self.counts[3] = self.counts[3].max((units * 1_000 / most) as u64);
             }
         }
         Ok(())
@@ -431,58 +525,72 @@ fn leased(store: &RedisStore, time: u64, held_for: u64) -> RedisStore {
 }
 
 fn processes() -> Processes {
-    [(); PROCESSES].map(|()| {
+    let mut processes = LONGEST.map(|longest| {
         let clock = ManualClock::at(at(0));
-        (store(1, &clock), clock)
-    })
+        (store(1, &clock, longest), clock)
+    });
+    processes[3] = processes[0].clone();
+    processes
 }
 
-/// Runs so many times as many cases as there are of a property. With a mistake it ends once more is
-/// spent than the bound.
+/// Runs so many times as many cases as there are of a property. With a mistake it ends once this is
+/// wrong.
 fn simulate(
-    mistake: &'static str,
+    (mistake, wrong): (&'static str, &str),
     times: f64,
     mut server: Option<Server>,
 ) -> Result<Counts, String> {
-    let (rules, counts) = (rules(), Cell::new([0; 3]));
+    let (rules, counts, key) = (rules(), Cell::new([0; 4]), Cell::new(0));
     let server = RefCell::new(server.as_mut());
     let processes = processes();
     let shrunk = if mistake.is_empty() { 2_000 } else { 0 };
     let ran = search(any_case(), times, shrunk, |case| {
         let (name, run) = &rules[case.0[0] as usize % rules.len()];
+        key.set(key.get() + 1);
         let ran = run(Given {
+            key: key.get(),
             server: server.borrow_mut().as_deref_mut(),
             processes: &processes,
             case: &case,
             mistake,
         });
-        let ran = ran.map_err(|it| format!("{name}: {it}"))?;
-        let [scripts, spent, reached] = counts.get();
-        counts.set([scripts + ran[0], spent + ran[1], reached.max(ran[2])]);
-        Ok(())
+        let more = ran.as_ref().copied().unwrap_or_default();
+        let [scripts, spent, refused, reached] = counts.get();
+        let counted = [scripts + more[0], spent + more[1], refused + more[2]];
+        counts.set([counted[0], counted[1], counted[2], reached.max(more[3])]);
+        let found = ran.err().filter(|it| it.contains(wrong));
+        found.map_or(Ok(()), |it| Err(format!("{name}, {it}")))
     });
     ran.map(|()| counts.get())
 }
 
 #[test]
 fn processes_that_lease_stay_within_the_bound_by_the_time_of_spending() {
-    let [scripts, spent, reached] = simulate("", 1.0, None).unwrap_or_else(|why| panic!("{why}"));
-    println!("{scripts} scripts, {spent} decisions without, {reached} thousandths of a bound");
+    let ran = simulate(("", ""), 1.0, None);
+    let [scripts, spent, refused, reached] = ran.unwrap_or_else(|why| panic!("{why}"));
+    println!("{scripts} scripts; without, {spent} were spent and {refused} refused");
+    println!("{reached} thousandths of a bound");
     assert!(spent > scripts / 20, "{spent} beside {scripts}");
+    assert!(refused > scripts / 20, "{refused} beside {scripts}");
     assert_eq!(reached, 1_000);
 }
 
 #[test]
 fn the_script_holds_and_settles_as_the_rules_do() {
     let [scripts, ..] =
-        simulate("", 0.05, Some(Server::start())).unwrap_or_else(|why| panic!("{why}"));
+        simulate(("", ""), 0.05, Some(Server::start())).unwrap_or_else(|why| panic!("{why}"));
     println!("{scripts} scripts");
 }
 
 #[test]
 fn each_mistake_is_found() {
-    for mistake in [UNDER_OTHERS, "settled twice", GIVEN_BACK] {
-        let found = simulate(mistake, 20.0, None).expect_err(mistake);
+    for (mistake, wrong) in [
+        (UNDER_OTHERS, " of "),
+        ("settled twice", " of "),
+        (GIVEN_BACK, " of "),
+        (UNNOTICED, "the server would admit it"),
+    ] {
+        let found = simulate((mistake, wrong), 20.0, None).expect_err(mistake);
         println!("{mistake}: {}", found.lines().next().unwrap_or_default());
     }
 }
@@ -522,6 +630,7 @@ fn what_was_held_when_a_window_began_is_not_spent_once_the_hold_has_ended() {
             let case = &case;
             let server = None;
             rules()[0].1(Given {
+                key: 0,
                 server,
                 processes,
                 case,

@@ -8,7 +8,7 @@ const HELD_FOR: Duration = Duration::from_secs(5);
 
 /// A store without a server, whose clock this is, and what it may lease.
 fn alone(clock: &ManualClock) -> (RedisStore, Arc<Leases>, Subject) {
-    let store = store(1, clock).leased(LEASE_TIME);
+    let store = store(1, clock, 0).leased(LEASE_TIME);
     let leases = Arc::clone(store.leases.as_ref().expect("leases"));
     let subject = subject_of(&store, 0);
     (store, leases, subject)

@@ -10,40 +10,60 @@ use super::{
     *,
 };
 
+/// A process, the step at which it began, and one of its plans.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Who {
+    pub(super) process: usize,
+    pub(super) began: usize,
+    pub(super) plan: usize,
+}
+
 /// What a step sends.
 pub(super) struct Sent {
+    pub(super) who: Who,
+    pub(super) subject: Subject,
     pub(super) costs: Vec<u32>,
     pub(super) steps: Option<Bytes>,
     pub(super) leasing: Option<Leasing>,
-    pub(super) subject: Subject,
-    pub(super) plan: usize,
+    pub(super) call: Option<Call>,
+    pub(super) changing: Option<Changing>,
+    pub(super) settles: bool,
+    /// When it was sent, and what the clock of its process showed.
+    pub(super) sent: [u64; 2],
+    pub(super) arrived: Option<u64>,
     pub(super) replies: Option<Vec<Bytes>>,
     /// When how much was charged.
     pub(super) charged: Vec<(u64, u64)>,
+    /// When it was answered, or not waited for any more; and whether it was answered.
+    pub(super) over: Option<(u64, bool)>,
 }
 
 impl Sent {
-    /// Nothing, about this key by this plan.
-    pub(super) fn about((subject, plan): (Subject, usize)) -> Self {
+    /// Nothing, about this key by this process and plan.
+    pub(super) fn about(subject: Subject, who: Who, sent: [u64; 2]) -> Self {
         Self {
+            who,
+            subject,
             costs: Vec::new(),
             steps: None,
             leasing: None,
-            subject,
-            plan,
+            call: None,
+            changing: None,
+            settles: false,
+            sent,
+            arrived: None,
             replies: None,
             charged: Vec::new(),
+            over: None,
         }
     }
 
-    /// What was spent of a lease, and nothing else.
-    pub(super) fn settling(leases: &Leases, lease: &Lease, about: (Subject, usize)) -> Self {
+    /// What was spent of a lease.
+    pub(super) fn settling(mut self, leases: &Leases, lease: &Lease) -> Self {
         let mut steps = Vec::new();
         leases.settle(&mut steps, lease);
-        Self {
-            steps: Some(steps.into()),
-            ..Self::about(about)
-        }
+        (self.steps, self.settles) = (Some(steps.into()), true);
+        self
     }
 }
 
@@ -53,7 +73,6 @@ pub(super) struct Server {
     runtime: Runtime,
     shared: Arc<Shared>,
     clock: ManualClock,
-    pub(super) keys: u64,
 }
 
 impl Server {
@@ -68,9 +87,8 @@ impl Server {
                 .enable_all()
                 .build()
                 .expect("a runtime"),
-            shared: store(port, &clock).shared,
+            shared: store(port, &clock, 0).shared,
             clock,
-            keys: 0,
         }
     }
 
@@ -115,7 +133,7 @@ where
 {
     /// What the script of these steps, or of this one cost, replies.
     pub(super) fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
-        let rule = &self.rules[sent.plan];
+        let rule = &self.rules[sent.who.plan];
         let limit = Settled::new(rule.clone()).held_at_most(self.held_for);
         let one = || {
             [&[0][..], &sent.costs[0].to_le_bytes(), &[0; 21]]
@@ -132,8 +150,7 @@ where
             };
             let [mut cost, units, generation] =
                 [(1, 4), (5, 7), (19, 7)].map(|(at, len)| number(at, len));
-            let stored = self.stored.as_ref().map(|it| it.0.clone());
-            let mut state = stored.unwrap_or_else(|| limit.fresh(at(now)));
+            let mut state = self.state(sent.who.plan, now);
             let fits = match step[0] {
                 3 => {
                     let (held, spent) = (units as u32, cost as u32);
@@ -149,12 +166,7 @@ where
                 }
                 5 => {
                     let unit = rule.amount(1);
-                    let held = self.numbers(&limit, &state, now)[..]
-                        .rchunks(3)
-                        .take(2)
-                        .map(|it| it[2])
-                        .sum::<u64>()
-                        .div_ceil(unit);
+                    let held = self.held(sent.who.plan, &state, now);
                     cost = if all_fit {
                         cost.min(units.saturating_sub(held))
                     } else {
@@ -195,11 +207,30 @@ where
 
     /// Gives units back that were charged.
     pub(super) fn refund(&mut self, sent: &Sent, units: u64, now: u64) {
-        let limit = Settled::new(self.rules[sent.plan].clone());
+        let limit = Settled::new(self.rules[sent.who.plan].clone());
         if let Some((state, last)) = &mut self.stored {
             limit.refund(state, units as u32, at(now));
             *last = now;
         }
+    }
+
+    /// The state now.
+    pub(super) fn state(&self, plan: usize, now: u64) -> <Settled<L> as KeyLimit>::State {
+        let stored = self.stored.as_ref().map(|(state, _)| state.clone());
+        stored.unwrap_or_else(|| Settled::new(self.rules[plan].clone()).fresh(at(now)))
+    }
+
+    /// How many units are held.
+    pub(super) fn held(
+        &self,
+        plan: usize,
+        state: &<Settled<L> as KeyLimit>::State,
+        now: u64,
+    ) -> u64 {
+        let limit = Settled::new(self.rules[plan].clone());
+        let numbers = self.numbers(&limit, state, now);
+        let held = numbers.rchunks(3).take(2).map(|it| it[2]);
+        held.sum::<u64>().div_ceil(self.rules[plan].amount(1))
     }
 
     fn numbers(
