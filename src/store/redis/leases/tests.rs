@@ -13,7 +13,9 @@ use std::{
 
 use proptest::prelude::*;
 use tokio::runtime::{Builder, Runtime};
-use tollgate_algorithms::{Bound, every_additive};
+use tollgate_algorithms::{
+    Bound, debt_bucket, every_additive, fixed_window, sliding_log, sliding_window,
+};
 
 use crate::{
     Quota,
@@ -27,7 +29,7 @@ use super::{
     *,
 };
 
-use self::model::{Model, Sent, Server, Who, comparable};
+use self::model::{Model, Rule, Sent, Server, State, Who, comparable};
 
 mod idle;
 mod model;
@@ -87,32 +89,31 @@ struct Numbers {
     precision: u64,
 }
 
-/// Every algorithm of the list whose units can be held.
+fn of<L: Rule>(
+    given: Given<'_>,
+    rule: fn(Quota, u64, Duration) -> L,
+    models: impl Fn(Numbers) -> Vec<Box<dyn tollgate_algorithms::Model>>,
+) -> Result<Counts, String> {
+    let (of_all, plans, steps) = given.case;
+    let [_, precision, lease_time, ahead @ ..] = *of_all;
+    let period = 4 * precision;
+    let plans = plans.map(|[units, burst]| {
+        let quota = Quota::new(units, Duration::from_micros(period));
+        let rule = rule(quota, burst, Duration::from_micros(precision));
+        let numbers = Numbers {
+            units,
+            period,
+            burst,
+            precision,
+        };
+        let models = models(numbers).into_iter();
+        (rule, models.map(|it| it.bound(24)).collect())
+    });
+    World::new(given, plans, lease_time).run(&ahead, steps)
+}
+
+/// Every algorithm of the list whose units can be held, and tuples.
 fn rules() -> Vec<(&'static str, Run)> {
-    fn of<L>(
-        given: Given<'_>,
-        rule: fn(Quota, u64, Duration) -> L,
-        bound: fn(Numbers) -> Bound,
-    ) -> Result<Counts, String>
-    where
-        L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
-    {
-        let (of_all, plans, steps) = given.case;
-        let [_, precision, lease_time, ahead @ ..] = *of_all;
-        let period = 4 * precision;
-        let plans = plans.map(|[units, burst]| {
-            let quota = Quota::new(units, Duration::from_micros(period));
-            let rule = rule(quota, burst, Duration::from_micros(precision));
-            let numbers = Numbers {
-                units,
-                period,
-                burst,
-                precision,
-            };
-            (rule, bound(numbers))
-        });
-        World::new(given, plans, lease_time).run(&ahead, steps)
-    }
     macro_rules! rules {
         (
             ($quota:ident, $burst:ident, $precision:ident, $interval:ident)
@@ -124,12 +125,33 @@ fn rules() -> Vec<(&'static str, Run)> {
                     $rule.named("a")
                 };
                 of(given, rule, |numbers| {
-                    tollgate_algorithms::$model($(numbers.$number),*).bound(24)
+                    vec![tollgate_algorithms::$model($(numbers.$number),*)]
                 })
             })),+]
         };
     }
-    every_additive!(rules, quota, burst, precision)
+    let mut rules: Vec<(_, Run)> = every_additive!(rules, quota, burst, precision);
+    rules.push(("bucket and window", |given| {
+        let rule = |quota, burst, _| {
+            let bucket = TokenBucket::new(quota).burst(burst).named("a");
+            (bucket, FixedWindow::new(quota).named("b"))
+        };
+        of(given, rule, |it| {
+            let bucket = debt_bucket(it.units, it.period, it.burst);
+            vec![bucket, fixed_window(it.units, it.period)]
+        })
+    }));
+    rules.push(("log and sliding window", |given| {
+        let rule = |quota, burst, precision| {
+            let log = SlidingLog::new(Quota::new(burst, precision * 8)).named("a");
+            (log, SlidingWindow::new(quota).named("b"))
+        };
+        of(given, rule, |it| {
+            let log = sliding_log(it.burst, 2 * it.period);
+            vec![log, sliding_window(it.units, it.period)]
+        })
+    }));
+    rules
 }
 
 /// Most are nothing, and a few are long.
@@ -160,12 +182,12 @@ fn store(port: u16, clock: &ManualClock, longest: u64) -> RedisStore {
     store.deadline(Duration::from_secs(30)).build()
 }
 
-struct World<'a, L: Additive> {
+struct World<'a, L: Rule> {
     model: Model<L>,
     /// It replies the same.
     server: Option<&'a mut Server>,
     key: u64,
-    plans: [(L, Bound); 2],
+    plans: [(L, Vec<Bound>); 2],
     mistake: &'static str,
     lease_time: u64,
     processes: [(RedisStore, ManualClock); PROCESSES],
@@ -173,17 +195,14 @@ struct World<'a, L: Additive> {
     began: [usize; 3],
     sent: HashMap<usize, Sent>,
     /// What each decision left on the server.
-    left: HashMap<usize, <Settled<L> as KeyLimit>::State>,
+    left: HashMap<usize, State<L>>,
     /// By plan, when how many units were spent.
     spent: [Vec<(u64, u64)>; 2],
     counts: Counts,
 }
 
-impl<'a, L> World<'a, L>
-where
-    L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
-{
-    fn new(given: Given<'a>, plans: [(L, Bound); 2], lease_time: u64) -> Self {
+impl<'a, L: Rule> World<'a, L> {
+    fn new(given: Given<'a>, plans: [(L, Vec<Bound>); 2], lease_time: u64) -> Self {
         let Given {
             key,
             server,
@@ -430,10 +449,8 @@ where
         now: u64,
     ) -> Option<&'static str> {
         let (rule, longest) = (&self.plans[who.plan].0, LONGEST[who.process]);
-        let (told, limit) = (
-            rule.decision_of(&refused.snapshot),
-            Settled::new(rule.clone()),
-        );
+        let told = rule.decision_of(&refused.snapshot);
+        let limit = self.model.limit(who.plan);
         let wait = told.retry_after().unwrap_or_default().as_micros() as u64;
         let own_time = self.processes[who.process].0.shared.time();
         // What is wrong with each answer, after how much that is right.
@@ -444,7 +461,7 @@ where
             let age = own_time - it.sent[1];
             let is_refused = !limit.judge(state, cost, at(BEGIN + decided + age));
             // While units are held a wait is an estimate.
-            let is_held = self.model.held(who.plan, state, BEGIN + decided) > 0;
+            let is_held = rule.held(state, BEGIN + decided).iter().any(|it| *it > 0);
             let waits = limit.judge(state, cost, at(BEGIN + now + wait));
             let holds = [
                 (age < longest, "it is too old"),
@@ -478,15 +495,17 @@ where
     }
 
     fn is_within_bounds(&mut self, now: u64) -> Result<(), String> {
-        for (spent, (_, bound)) in self.spent.iter().zip(&self.plans) {
-            let is_in_span = |it: &&(u64, u64)| it.0 as i128 > now as i128 - bound.span;
-            let units: u64 = spent.iter().filter(is_in_span).map(|it| it.1).sum();
-            let (units, most) = (i128::from(units), bound.most);
-            if units > most {
-                return Err(format!("{units} of {most} in {}: {spent:?}", bound.span));
-            }
-            if most > 0 {
-                self.counts[3] = self.counts[3].max((units * 1_000 / most) as u64);
+        for (spent, (_, bounds)) in self.spent.iter().zip(&self.plans) {
+            for bound in bounds {
+                let is_in_span = |it: &&(u64, u64)| it.0 as i128 > now as i128 - bound.span;
+                let units: u64 = spent.iter().filter(is_in_span).map(|it| it.1).sum();
+                let (units, most) = (i128::from(units), bound.most);
+                if units > most {
+                    return Err(format!("{units} of {most} in {}: {spent:?}", bound.span));
+                }
+                if most > 0 {
+                    self.counts[3] = self.counts[3].max((units * 1_000 / most) as u64);
+                }
             }
         }
         Ok(())

@@ -117,80 +117,134 @@ impl Server {
     }
 }
 
-/// What the server does, by the rules of this crate.
-pub(super) struct Model<L: Additive> {
-    pub(super) rules: [L; 2],
-    pub(super) held_for: Duration,
-    /// What is stored, and when.
-    pub(super) stored: Option<(<Settled<L> as KeyLimit>::State, u64)>,
-    /// What is held, by its generation.
-    pub(super) held: HashMap<u64, <Settled<L> as Limit>::Snapshot>,
+/// A limit that can be leased.
+pub(super) trait Rule: Scripted {
+    /// How the server holds it.
+    type Held: Scripted;
+
+    fn held_at_most(&self, time: Duration) -> Self::Held;
+
+    /// How many parts a unit of each member has.
+    fn parts(&self) -> Vec<u64>;
+
+    /// How many units each member holds.
+    fn held(&self, state: &State<Self>, now: u64) -> Vec<u64>;
+
+    /// How much of this cost can be leased, if so much may be held.
+    fn leased(&self, state: &State<Self>, of: [u64; 2], now: u64) -> u64;
 }
 
-impl<L> Model<L>
+pub(super) type State<L> = <<L as Rule>::Held as KeyLimit>::State;
+
+impl<L> Rule for L
 where
     L: Additive + Scripted<State = <L as Algorithm>::State, Snapshot = LazyStatus>,
 {
+    type Held = Settled<L>;
+
+    fn held_at_most(&self, time: Duration) -> Settled<L> {
+        Settled::new(self.clone()).held_at_most(time)
+    }
+
+    fn parts(&self) -> Vec<u64> {
+        vec![self.amount(1)]
+    }
+
+    fn held(&self, state: &State<L>, now: u64) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        Settled::new(self.clone()).numbers(state, at(now), &mut |it| numbers.push(it));
+        let held = numbers.rchunks(3).take(2).map(|it| it[2]);
+        vec![held.sum::<u64>().div_ceil(self.amount(1))]
+    }
+
+    fn leased(&self, state: &State<L>, [mut cost, most]: [u64; 2], now: u64) -> u64 {
+        let limit = Settled::new(self.clone());
+        cost = cost.min(most.saturating_sub(self.held(state, now)[0]));
+        if L::script().members()[0].has_list() {
+            let now = limit.snapshot(state, 0, true, at(now));
+            cost = cost.min(limit.decision_of(&now).remaining() / 2);
+        }
+        while cost > 0 && !limit.judge(state, 2 * cost as u32, at(now)) {
+            cost /= 2;
+        }
+        cost
+    }
+}
+
+impl<A: Rule, B: Rule> Rule for (A, B) {
+    type Held = (A::Held, B::Held);
+
+    fn held_at_most(&self, time: Duration) -> Self::Held {
+        (self.0.held_at_most(time), self.1.held_at_most(time))
+    }
+
+    fn parts(&self) -> Vec<u64> {
+        [self.0.parts(), self.1.parts()].concat()
+    }
+
+    fn held(&self, state: &State<Self>, now: u64) -> Vec<u64> {
+        [self.0.held(&state.0, now), self.1.held(&state.1, now)].concat()
+    }
+
+    fn leased(&self, state: &State<Self>, [cost, most]: [u64; 2], now: u64) -> u64 {
+        let cost = self.0.leased(&state.0, [cost, most], now);
+        self.1.leased(&state.1, [cost, most], now)
+    }
+}
+
+/// What the server does, by the rules of this crate.
+pub(super) struct Model<L: Rule> {
+    pub(super) rules: [L; 2],
+    pub(super) held_for: Duration,
+    /// What is stored, and when.
+    pub(super) stored: Option<(State<L>, u64)>,
+    /// What is held, by its generations.
+    pub(super) held: HashMap<Vec<u64>, <L::Held as Limit>::Snapshot>,
+}
+
+impl<L: Rule> Model<L> {
+    pub(super) fn limit(&self, plan: usize) -> L::Held {
+        self.rules[plan].held_at_most(self.held_for)
+    }
+
     /// What the script of these steps, or of this one cost, replies.
     pub(super) fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
-        let rule = &self.rules[sent.who.plan];
-        let limit = Settled::new(rule.clone()).held_at_most(self.held_for);
-        let one = || {
-            [&[0][..], &sent.costs[0].to_le_bytes(), &[0; 21]]
-                .concat()
-                .into()
-        };
-        let steps = sent.steps.clone().unwrap_or_else(one);
+        let (rule, limit) = (&self.rules[sent.who.plan], self.limit(sent.who.plan));
+        let parts = rule.parts();
+        let len = 5 + BYTES * (2 + parts.len());
+        let one = || [&[0][..], &sent.costs[0].to_le_bytes(), &vec![0; len - 5]].concat();
+        let steps = sent.steps.clone().unwrap_or_else(|| one().into());
         let (mut replies, mut all_fit) = (Vec::new(), true);
-        for step in steps.chunks_exact(26) {
-            let number = |from: usize, bytes: usize| {
+        for step in steps.chunks_exact(len) {
+            let number = |bytes: &[u8]| {
                 let mut number = [0; 8];
-                number[..bytes].copy_from_slice(&step[from..from + bytes]);
+                number[..bytes.len()].copy_from_slice(bytes);
                 u64::from_le_bytes(number)
             };
-            let [mut cost, units, generation] =
-                [(1, 4), (5, 7), (19, 7)].map(|(at, len)| number(at, len));
+            let [mut cost, units] = [&step[1..5], &step[5..12]].map(number);
+            let generations: Vec<_> = step[19..].chunks(7).map(number).collect();
             let mut state = self.state(sent.who.plan, now);
             let fits = match step[0] {
                 3 => {
                     let (held, spent) = (units as u32, cost as u32);
-                    if let Some(admission) = self.held.get(&generation) {
-                        limit.end(
-                            &mut state,
-                            admission,
-                            Ending::Settled { held, spent },
-                            at(now),
-                        );
+                    if let Some(admission) = self.held.get(&generations) {
+                        let ending = Ending::Settled { held, spent };
+                        limit.end(&mut state, admission, ending, at(now));
                     }
                     true
                 }
                 5 => {
-                    let unit = rule.amount(1);
-                    let held = self.held(sent.who.plan, &state, now);
-                    cost = if all_fit {
-                        cost.min(units.saturating_sub(held))
-                    } else {
-                        0
-                    };
-                    if L::script().members()[0].has_list() {
-                        let now = limit.snapshot(&state, 0, true, at(now));
-                        cost = cost.min(limit.decision_of(&now).remaining() / 2);
-                    }
-                    while cost > 0 && !limit.judge(&state, 2 * cost as u32, at(now)) {
-                        cost /= 2;
-                    }
-                    if cost == 0 {
+                    cost = rule.leased(&state, [cost, units], now);
+                    if cost == 0 || !all_fit {
                         break;
                     }
-                    replies.push(
-                        [&(cost as u32).to_le_bytes()[..], &unit.to_le_bytes()[..7]]
-                            .concat()
-                            .into(),
-                    );
+                    let parts = parts.iter().map(|it| it.to_le_bytes());
+                    let parts: Vec<_> = parts.flat_map(|it| it.into_iter().take(7)).collect();
+                    replies.push([&(cost as u32).to_le_bytes()[..], &parts].concat().into());
                     let (fits, admission) = limit.step(&mut state, cost as u32, at(now));
-                    limit.admission(&admission, &mut |generation| {
-                        self.held.insert(generation, admission);
-                    });
+                    let mut generations = Vec::new();
+                    limit.admission(&admission, &mut |it| generations.push(it));
+                    self.held.insert(generations, admission);
                     fits
                 }
                 _ => limit.unheld().step(&mut state, cost as u32, at(now)).0,
@@ -207,7 +261,7 @@ where
 
     /// Gives units back that were charged.
     pub(super) fn refund(&mut self, sent: &Sent, units: u64, now: u64) {
-        let limit = Settled::new(self.rules[sent.who.plan].clone());
+        let limit = self.limit(sent.who.plan);
         if let Some((state, last)) = &mut self.stored {
             limit.refund(state, units as u32, at(now));
             *last = now;
@@ -215,45 +269,24 @@ where
     }
 
     /// The state now.
-    pub(super) fn state(&self, plan: usize, now: u64) -> <Settled<L> as KeyLimit>::State {
+    pub(super) fn state(&self, plan: usize, now: u64) -> State<L> {
         let stored = self.stored.as_ref().map(|(state, _)| state.clone());
-        stored.unwrap_or_else(|| Settled::new(self.rules[plan].clone()).fresh(at(now)))
-    }
-
-    /// How many units are held.
-    pub(super) fn held(
-        &self,
-        plan: usize,
-        state: &<Settled<L> as KeyLimit>::State,
-        now: u64,
-    ) -> u64 {
-        let limit = Settled::new(self.rules[plan].clone());
-        let numbers = self.numbers(&limit, state, now);
-        let held = numbers.rchunks(3).take(2).map(|it| it[2]);
-        held.sum::<u64>().div_ceil(self.rules[plan].amount(1))
-    }
-
-    fn numbers(
-        &self,
-        limit: &Settled<L>,
-        state: &<Settled<L> as KeyLimit>::State,
-        at_micros: u64,
-    ) -> Vec<u64> {
-        let mut numbers = Vec::new();
-        limit.numbers(state, at(at_micros), &mut |it| numbers.push(it));
-        numbers
+        stored.unwrap_or_else(|| self.limit(plan).fresh(at(now)))
     }
 }
 
 /// Of each reply all but when its key expires, and generations without units. Of a rule that keeps
 /// a list, which the rule here forgets later, only whether it charges, and what is held then.
 pub(super) fn comparable(replies: &[Bytes], subject: &Subject) -> Vec<Vec<u8>> {
-    let member = &subject.queries[0].scripts.script.members()[0];
-    let value_len = 1 + BYTES * (3 + member.state.len());
+    let members = subject.queries[0].scripts.script.members();
+    let has_list = members.iter().any(Member::has_list);
+    let sum = |numbers: fn(&Member) -> usize| members.iter().map(numbers).sum::<usize>();
+    let value_len = 1 + BYTES * (3 + sum(|it| it.state.len()));
+    let extra = sum(|it| it.extra.len());
     let replies = replies.iter().map(|reply| {
         let mut reply = reply.to_vec();
         let value = match reply.first() {
-            Some(0 | 3) => 1 + BYTES * (3 + member.extra.len()),
+            Some(0 | 3) => 1 + BYTES * (3 + extra),
             _ => 0,
         };
         if reply.len() < value + value_len {
@@ -266,9 +299,9 @@ pub(super) fn comparable(replies: &[Bytes], subject: &Subject) -> Vec<Vec<u8>> {
                 generation.fill(0);
             }
         }
-        if member.has_list() && reply[0] == 0 {
+        if has_list && reply[0] == 0 {
             reply.truncate(1);
-        } else if member.has_list() {
+        } else if has_list {
             reply.drain(1..value + value_len);
             reply[0] = 1;
         }
