@@ -4,7 +4,7 @@ use std::{slice, sync::Arc};
 
 /// One item without an allocation, or several.
 #[derive(Clone)]
-pub(super) enum Few<T> {
+pub(crate) enum Few<T> {
     One(T),
     Several(Arc<[T]>),
 }

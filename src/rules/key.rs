@@ -4,13 +4,12 @@ use std::{
     fmt,
     hash::{Hash, Hasher},
     net::IpAddr,
-    ops::Range,
     sync::Arc,
 };
 
-use crate::{algorithm::Limit, key::HeaderKey};
+use crate::{algorithm::Limit, config::AnyAlgorithm, key::HeaderKey};
 
-use super::{few::Few, limit::LimitTable};
+use super::few::Few;
 
 /// The limits that a request is charged to, each with the key that its rule found in the request.
 ///
@@ -19,42 +18,34 @@ use super::{few::Few, limit::LimitTable};
 /// limits and the keys, and hides the values of headers and extensions as [`HeaderKey`] does.
 #[derive(Clone)]
 pub struct RuleKey {
-    limits: Arc<LimitTable>,
-    cost: u32,
-    charges: Few<Charge>,
+    pub(super) cost: u32,
+    pub(crate) charges: Few<Charge>,
 }
 
-/// One limit, by its number, and the key that it charges.
+/// One limit, and the key that it charges.
 #[derive(Clone)]
 pub(crate) struct Charge {
-    pub(crate) limit: u32,
+    pub(crate) limit: Arc<AnyAlgorithm>,
     pub(crate) key: KeyValue,
 }
 
 impl Charge {
     /// A charge of this key to each of the limits.
-    #[inline]
-    pub(super) fn each(limits: Range<u32>, key: KeyValue) -> Few<Self> {
-        if limits.len() == 1 {
-            let limit = limits.start;
-            return Few::One(Self { limit, key });
-        }
+    pub(super) fn each(limits: &[Arc<AnyAlgorithm>], key: &KeyValue) -> impl Iterator<Item = Self> {
+        let each = limits.iter().cloned();
         let key = || key.clone();
-        limits.map(|limit| Self { limit, key: key() }).collect()
+        each.map(move |limit| Self { limit, key: key() })
+    }
+}
+
+/// The same policy and the same key: the same bucket.
+impl PartialEq for Charge {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.limit.policy_id() == other.limit.policy_id()
     }
 }
 
 impl RuleKey {
-    #[inline]
-    pub(super) fn new(limits: &Arc<LimitTable>, cost: u32, charges: Few<Charge>) -> Self {
-        let limits = Arc::clone(limits);
-        Self {
-            limits,
-            cost,
-            charges,
-        }
-    }
-
     /// The cost of the request, by the rules.
     #[inline]
     pub fn cost(&self) -> u32 {
@@ -102,7 +93,7 @@ impl RuleKey {
     /// # });
     /// ```
     pub fn keys_by_limit(&self) -> impl Iterator<Item = (&str, &KeyValue)> {
-        (self.charges().iter()).map(|charge| (self.limits.limit(charge.limit).name(), &charge.key))
+        (self.charges().iter()).map(|charge| (charge.limit.name(), &charge.key))
     }
 
     /// The key of the limit with this name alone; none, if the request is not charged to it.
@@ -132,44 +123,21 @@ impl RuleKey {
     /// assert_eq!(left, [9, 1]);
     /// ```
     pub fn of_limit(&self, name: &str) -> Option<Self> {
-        let charges = self.charges.as_slice().iter();
-        let own = charges.filter(|charge| self.limits.limit(charge.limit).name() == name);
-        let charges: Few<_> = own.cloned().collect();
-        (!charges.as_slice().is_empty()).then(|| Self::new(&self.limits, self.cost, charges))
+        let own = self.charges().iter();
+        let own = own.filter(|charge| charge.limit.name() == name);
+        let (cost, charges) = (self.cost, own.cloned().collect::<Few<_>>());
+        (!charges.as_slice().is_empty()).then_some(Self { cost, charges })
     }
 
     #[inline]
     pub(crate) fn charges(&self) -> &[Charge] {
         self.charges.as_slice()
     }
-
-    /// The limits, and the only charge.
-    ///
-    /// # Errors
-    ///
-    /// The key itself, if it has several charges.
-    #[inline]
-    pub(crate) fn of_one_limit(self) -> Result<(Arc<LimitTable>, Charge), Self> {
-        match self.charges {
-            Few::One(charge) => Ok((self.limits, charge)),
-            Few::Several(_) => Err(self),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn limits(&self) -> &Arc<LimitTable> {
-        &self.limits
-    }
 }
 
 impl PartialEq for RuleKey {
     fn eq(&self, other: &Self) -> bool {
-        let policy = |key: &Self, charge: &Charge| key.limits.limit(charge.limit).policy_id();
-        let (own, others) = (self.charges(), other.charges());
-        own.len() == others.len()
-            && own.iter().zip(others).all(|(own, others)| {
-                own.key == others.key && policy(self, own) == policy(other, others)
-            })
+        self.charges() == other.charges()
     }
 }
 
@@ -178,7 +146,7 @@ impl Eq for RuleKey {}
 impl Hash for RuleKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for charge in self.charges() {
-            self.limits.limit(charge.limit).policy_id().hash(state);
+            charge.limit.policy_id().hash(state);
             charge.key.hash(state);
         }
     }

@@ -87,46 +87,14 @@ impl Algorithm for AnyAlgorithm {
     }
 }
 
-/// The limits of all rules and plans of a file, by their numbers.
-#[derive(Default)]
-pub(crate) struct LimitTable(pub(super) Vec<AnyAlgorithm>);
-
-impl LimitTable {
-    #[inline]
-    pub(crate) fn limit(&self, number: u32) -> &AnyAlgorithm {
-        &self.0[number as usize]
-    }
-}
-
-/// The snapshots of a request's buckets, under the rules that it matched.
+/// Each limit of a request with the snapshot of its bucket, in the order of the rules.
 #[derive(Clone)]
-pub struct RuleSnapshot {
-    limits: Arc<LimitTable>,
-    snapshots: Few<NumberedSnapshot>,
-}
-
-/// The number of a limit, and the snapshot of its bucket.
-pub(crate) type NumberedSnapshot = (u32, LazyStatus);
+pub struct RuleSnapshot(pub(crate) Few<(Arc<AnyAlgorithm>, LazyStatus)>);
 
 impl RuleSnapshot {
-    #[inline]
-    pub(crate) fn one(limits: Arc<LimitTable>, snapshot: NumberedSnapshot) -> Self {
-        let snapshots = Few::One(snapshot);
-        Self { limits, snapshots }
-    }
-
-    pub(crate) fn several(
-        limits: Arc<LimitTable>,
-        snapshots: impl IntoIterator<Item = NumberedSnapshot>,
-    ) -> Self {
-        let snapshots = snapshots.into_iter().collect();
-        Self { limits, snapshots }
-    }
-
-    /// Each limit with the snapshot of its bucket, in the order of the rules.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&AnyAlgorithm, &LazyStatus)> {
-        let each = self.snapshots.as_slice().iter();
-        each.map(|(limit, snapshot)| (self.limits.limit(*limit), snapshot))
+        let each = self.0.as_slice().iter();
+        each.map(|(limit, snapshot)| (&**limit, snapshot))
     }
 }
 

@@ -24,6 +24,7 @@ use file::File;
 use key_source::NamedExtension;
 use set::RuleSet;
 
+pub(crate) use few::Few;
 pub(crate) use key::Charge;
 pub use key::{KeyValue, RuleKey};
 pub use limit::RuleLimits;

@@ -1,6 +1,6 @@
 //! The rules of one file: which of them apply to a request, and what they charge.
 
-use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use http::{Request, StatusCode};
 
@@ -10,9 +10,9 @@ use crate::{
 };
 
 use super::{
+    few::Few,
     key::{Charge, RuleKey},
     key_source::{KeySource, PlanSource},
-    limit::LimitTable,
     matched::MatchedRoutes,
     routes::{Methods, Routes},
 };
@@ -21,7 +21,6 @@ use super::{
 #[derive(Default)]
 pub(crate) struct RuleSet {
     pub(super) rules: Vec<Rule>,
-    pub(super) limits: Arc<LimitTable>,
     pub(super) routes: Routes,
     pub(super) matched: MatchedRoutes,
     /// Whether all matching rules apply to a request, or the first one.
@@ -31,8 +30,7 @@ pub(crate) struct RuleSet {
 
 pub(super) struct Rule {
     pub(super) key: KeySource,
-    /// Its limits, by their numbers.
-    pub(super) limits: Range<u32>,
+    pub(super) limits: Limits,
     pub(super) plans: Option<Plans>,
     pub(super) in_shadow: bool,
 }
@@ -40,8 +38,10 @@ pub(super) struct Rule {
 /// The limits of requests with one of these values.
 pub(super) struct Plans {
     pub(super) by: PlanSource,
-    pub(super) limits: HashMap<Box<str>, Range<u32>>,
+    pub(super) limits: BTreeMap<Box<str>, Limits>,
 }
+
+pub(super) type Limits = Box<[Arc<AnyAlgorithm>]>;
 
 impl RuleSet {
     /// The limits that a request is charged to; `None` if no rule matches it.
@@ -79,20 +79,27 @@ impl RuleSet {
             };
             let limits = rule.limits_of(request);
             if !self.all_apply {
-                let charges = Charge::each(limits, key);
-                return Ok(Some(RuleKey::new(&self.limits, candidate.cost, charges)));
+                let cost = candidate.cost;
+                let charges = match &**limits {
+                    [only] => Few::One(Charge {
+                        limit: Arc::clone(only),
+                        key,
+                    }),
+                    several => Charge::each(several, &key).collect(),
+                };
+                return Ok(Some(RuleKey { cost, charges }));
             }
             let largest = match rule.in_shadow {
                 true => &mut rehearsed_cost,
                 false => &mut cost,
             };
             *largest = Some(candidate.cost).max(*largest);
-            charges.extend_from_slice(Charge::each(limits, key).as_slice());
+            charges.extend(Charge::each(limits, &key));
         }
         match cost.or(rehearsed_cost) {
             Some(cost) => {
                 let charges = charges.into_iter().collect();
-                Ok(Some(RuleKey::new(&self.limits, cost, charges)))
+                Ok(Some(RuleKey { cost, charges }))
             }
             None if refuses_unmatched => {
                 let no_rule = "no rule matches this request";
@@ -111,16 +118,19 @@ impl Rule {
 
     /// The limits that a request is charged to.
     #[inline]
-    fn limits_of<B>(&self, request: &Request<B>) -> Range<u32> {
+    fn limits_of<B>(&self, request: &Request<B>) -> &Limits {
         let plans = self.plans.as_ref();
         let plan = plans.and_then(|plans| plans.limits.get(&*plans.by.value(request)?));
-        plan.unwrap_or(&self.limits).clone()
+        plan.unwrap_or(&self.limits)
     }
 }
 
 impl fmt::Debug for RuleSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.limits.0.iter().map(AnyAlgorithm::name);
-        f.debug_list().entries(names).finish()
+        let limits = self.rules.iter().flat_map(|rule| {
+            let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
+            rule.limits.iter().chain(of_plans.flatten())
+        });
+        f.debug_list().entries(limits.map(|it| it.name())).finish()
     }
 }

@@ -1,6 +1,9 @@
 //! Makes the rules of a file, and reports mistakes in them.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use http::HeaderName;
 
@@ -14,9 +17,9 @@ use crate::{
 use super::{
     super::{
         key_source::{KeySource, NamedExtension, OnMissing, PlanSource},
-        limit::{LimitTable, MAX_LIMITS},
+        limit::MAX_LIMITS,
         routes::Route,
-        set::{Plans, Rule, RuleSet},
+        set::{Limits, Plans, Rule, RuleSet},
     },
     Applies, Each, File, KeyFields, NamedKey, Proxies, RouteAndCost, RuleFields, TextOr, Unmatched,
 };
@@ -41,7 +44,6 @@ impl File {
             extensions,
             client: client.map(Arc::new),
             set,
-            limits: LimitTable::default(),
             names: HashMap::new(),
         };
         for (number, rule) in (1..).zip(self.rules) {
@@ -66,7 +68,6 @@ struct Builder<'a> {
     extensions: &'a HashMap<String, NamedExtension>,
     client: Option<Arc<ClientIp>>,
     set: RuleSet,
-    limits: LimitTable,
     /// The names of the rules and limits, each with the number of its rule.
     names: HashMap<String, u32>,
 }
@@ -84,7 +85,7 @@ impl Builder<'_> {
         let mut plans = None;
         if let Some(given) = given.plans {
             let by = self.source("by", given.by.header, given.by.extension)?;
-            let mut limits = HashMap::new();
+            let mut limits = BTreeMap::new();
             for (plan, own) in given.limits.0 {
                 let own = self.add_limits(own, (rule, name), in_shadow);
                 let own = own.map_err(|why| format!("plan `{plan}`: {why}"))?;
@@ -174,8 +175,8 @@ impl Builder<'_> {
         Each(given): Each<AnyAlgorithm>,
         (rule, rule_name): (u32, &str),
         in_shadow: bool,
-    ) -> Result<Range<u32>, String> {
-        let (first, count) = (self.limits.0.len(), given.len());
+    ) -> Result<Limits, String> {
+        let (mut limits, count) = (Vec::<Arc<AnyAlgorithm>>::new(), given.len());
         if count == 0 || count > MAX_LIMITS {
             return Err(format!(
                 "`limit` has {count} limits, but must have 1 to {MAX_LIMITS}"
@@ -188,16 +189,16 @@ impl Builder<'_> {
             }
             let name = own_name.as_deref().unwrap_or(rule_name);
             let is_of_another = *self.names.entry(name.to_owned()).or_insert(rule) != rule;
-            if is_of_another || (self.limits.0[first..].iter()).any(|other| other.name() == name) {
+            if is_of_another || limits.iter().any(|other| other.name() == name) {
                 return Err(format!("another rule or limit has the name `{name}`"));
             }
             let limit = algorithm.named(name).map_err(|error| error.to_string())?;
-            self.limits.0.push(match in_shadow {
+            limits.push(Arc::new(match in_shadow {
                 true => limit.shadow(),
                 false => limit,
-            });
+            }));
         }
-        Ok(number(first)..number(self.limits.0.len()))
+        Ok(limits.into())
     }
 
     /// Adds the routes of the next rule, if one of them at least can match.
@@ -249,7 +250,7 @@ impl Builder<'_> {
         let weight = |rule: u32| {
             let rule = &self.set.rules[rule as usize];
             let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
-            let most = of_plans.map(ExactSizeIterator::len).max().unwrap_or(0);
+            let most = of_plans.map(|limits| limits.len()).max().unwrap_or(0);
             most.max(rule.limits.len())
         };
         if self.set.all_apply
@@ -261,7 +262,6 @@ impl Builder<'_> {
             ));
         }
         self.set.routes.finish();
-        self.set.limits = Arc::new(self.limits);
         Ok(self.set)
     }
 }

@@ -3,14 +3,12 @@
 //! Each limit has the table of its policy. Several are decided together, their locks taken in the
 //! order of the policies, whatever the order in the file.
 
-use std::sync::Arc;
-
 use arrayvec::ArrayVec;
 
 use crate::{
     clock::Clock,
     config::AnyState,
-    rules::{Charge, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
+    rules::{Charge, Few, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
     store::{AsKey, Ask, Change, Verdict},
 };
 
@@ -35,15 +33,14 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         ask: Ask,
         clock: &impl Clock,
     ) -> Verdict<RuleSnapshot> {
-        match key.to_owned().of_one_limit() {
-            Ok((limits, Charge { limit, key })) => {
-                let rule = limits.limit(limit);
-                let table = tables.table(rule.table_id());
-                let verdict = table.decide(rule, &key, ask, clock);
-                let snapshot = RuleSnapshot::one(limits, (limit, verdict.snapshot));
+        match key.to_owned().charges {
+            Few::One(Charge { limit, key }) => {
+                let table = tables.table(limit.table_id());
+                let verdict = table.decide(&*limit, &key, ask, clock);
+                let snapshot = RuleSnapshot(Few::One((limit, verdict.snapshot)));
                 Verdict::new(verdict.admitted, snapshot)
             }
-            Err(key) => decide_several(tables, &key, ask, &|| clock.now()),
+            Few::Several(charges) => decide_several(tables, &charges, ask, &|| clock.now()),
         }
     }
 
@@ -55,12 +52,11 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         clock: &impl Clock,
     ) {
         let key = key.to_owned();
-        for (place, Charge { limit, key: value }) in key.charges().iter().enumerate() {
-            let rule = key.limits().limit(*limit);
+        for (place, Charge { limit, key }) in key.charges().iter().enumerate() {
             if let Some(change) = change.of_part(|all| Some(all.each().nth(place)?.1)) {
                 let mut drops = DeferredDrops::new();
-                let table = tables.table(rule.table_id());
-                table.change(rule, value, change, &|| clock.now(), &mut drops);
+                let table = tables.table(limit.table_id());
+                table.change(&**limit, key, change, &|| clock.now(), &mut drops);
             }
         }
     }
@@ -69,28 +65,23 @@ impl LocalBuckets<RuleKey> for RuleLimits {
 /// Decides by all limits of a key together.
 fn decide_several(
     tables: &PolicyTables<KeyValue, AnyState>,
-    key: &RuleKey,
+    charges: &[Charge],
     ask: Ask,
     now: Now<'_>,
 ) -> Verdict<RuleSnapshot> {
-    let limits = key.limits();
-    let mut members: ArrayVec<_, MAX_LIMITS> = (key.charges().iter())
-        .map(|Charge { limit, key }| {
-            let rule = limits.limit(*limit);
-            (
-                *limit,
-                KeyedLimit::new(rule, tables.table(rule.table_id()), OwnKey::Copied(key)),
-            )
-        })
-        .collect();
+    let members = charges.iter().map(|Charge { limit, key }| {
+        let table = tables.table(limit.table_id());
+        (limit, KeyedLimit::new(&**limit, table, OwnKey::Copied(key)))
+    });
+    let mut members: ArrayVec<_, MAX_LIMITS> = members.collect();
     let admitted = {
         let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
-        all.sort_unstable_by_key(|(limit, _)| limits.limit(*limit).table_id().as_u64());
+        all.sort_unstable_by_key(|(limit, _)| limit.table_id().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };
-    let snapshots =
-        (members.into_iter()).filter_map(|(limit, member)| Some((limit, member.snapshot?)));
-    let snapshot = RuleSnapshot::several(Arc::clone(limits), snapshots);
+    let snapshots = members.into_iter();
+    let snapshots = snapshots.filter_map(|(limit, it)| Some((limit.clone(), it.snapshot?)));
+    let snapshot = RuleSnapshot(snapshots.collect());
     Verdict::new(admitted, snapshot)
 }

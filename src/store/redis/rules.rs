@@ -1,7 +1,5 @@
 //! Decides by the rules of a file: a request has a list of limits, each with a key.
 
-use std::sync::Arc;
-
 use crate::{
     algorithm::{Limit, ScriptReply},
     config::with_algorithm,
@@ -17,10 +15,9 @@ use super::{
 impl RedisLimit<RuleKey> for RuleLimits {
     fn queries(&self, shared: &Shared, key: &RuleKey) -> Vec<KeyQuery> {
         let each = key.charges().iter().map(|charge| {
-            let limit = key.limits().limit(charge.limit);
             // The policy of the algorithm itself: a limit that is written in Rust under this name,
             // with the key of the same extractor, has the same bucket.
-            with_algorithm!(limit, |rule| {
+            with_algorithm!(&*charge.limit, |rule| {
                 shared.query(rule, &charge.key, rule.policy_id())
             })
         });
@@ -29,12 +26,10 @@ impl RedisLimit<RuleKey> for RuleLimits {
 
     fn read_all(&self, key: &RuleKey, reply: &mut ScriptReply) -> Option<RuleSnapshot> {
         let each = key.charges().iter().map(|charge| {
-            let limit = key.limits().limit(charge.limit);
-            let snapshot = with_algorithm!(limit, |rule| read(rule, reply));
-            Some((charge.limit, snapshot?))
+            let snapshot = with_algorithm!(&*charge.limit, |rule| read(rule, reply));
+            Some((charge.limit.clone(), snapshot?))
         });
-        let snapshots = each.collect::<Option<Vec<_>>>()?;
-        Some(RuleSnapshot::several(Arc::clone(key.limits()), snapshots))
+        each.collect::<Option<_>>().map(RuleSnapshot)
     }
 
     fn admissions(&self, snapshot: &RuleSnapshot) -> Vec<Vec<f64>> {
