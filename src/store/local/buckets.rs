@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, Ask, Change, Verdict},
 };
 
-use super::{LocalUsage, deferred_drop::DeferredDrops, policies::PolicyTables};
+use super::{LocalUsage, locked_state::OwnKey, policies::PolicyTables, table::Visit};
 
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
@@ -76,8 +76,7 @@ impl<A: KeyLimit, K> LocalBuckets<K> for A {
     ) where
         K: Key,
     {
-        let mut drops = DeferredDrops::new();
         let table = tables.table(self.policy_id());
-        table.change(self, key, change, &|| clock.now(), &mut drops);
+        Visit::new(self, table, OwnKey::Copied(key), &|| clock.now()).change(change);
     }
 }
