@@ -165,6 +165,19 @@ pub(crate) trait Options<Req, Res, K> {
 }
 
 /// The end of the chain: nothing was set.
+/// Says, of an option, which others it stands around. (One function cannot be a method of several
+/// types.)
+macro_rules! others {
+    () => {
+        type Others = O;
+
+        #[inline]
+        fn others(&self) -> Option<&O> {
+            Some(&self.others)
+        }
+    };
+}
+
 impl<Req, Res, K> Options<Req, Res, K> for () {
     type Others = ();
 
@@ -177,12 +190,7 @@ impl<Req, Res, K> Options<Req, Res, K> for () {
 }
 
 impl<Req, Res, K, C: Cost<Req>, O: Options<Req, Res, K>> Options<Req, Res, K> for WithCost<C, O> {
-    type Others = O;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
+    others!();
 
     #[inline]
     fn cost(&self, request: &Req) -> u32 {
@@ -193,12 +201,7 @@ impl<Req, Res, K, C: Cost<Req>, O: Options<Req, Res, K>> Options<Req, Res, K> fo
 impl<Req, Res, K, X: Fn(&Req) -> bool, O: Options<Req, Res, K>> Options<Req, Res, K>
     for WithExemptions<X, O>
 {
-    type Others = O;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
+    others!();
 
     #[inline]
     fn is_exempt(&self, request: &Req) -> bool {
@@ -209,12 +212,7 @@ impl<Req, Res, K, X: Fn(&Req) -> bool, O: Options<Req, Res, K>> Options<Req, Res
 impl<Req, Res, K, N: Enforce<Req, K>, O: Options<Req, Res, K>> Options<Req, Res, K>
     for WithEnforcement<N, O>
 {
-    type Others = O;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
+    others!();
 
     #[inline]
     fn is_enforced(&self, request: &Req, key: Option<&K>) -> bool {
@@ -225,12 +223,7 @@ impl<Req, Res, K, N: Enforce<Req, K>, O: Options<Req, Res, K>> Options<Req, Res,
 impl<Req, Res, K, E: Fallback<Req, K>, O: Options<Req, Res, K>> Options<Req, Res, K>
     for WithFallback<E, O>
 {
-    type Others = O;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
+    others!();
 
     #[inline]
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
@@ -247,14 +240,9 @@ impl<Req, Res, K, E: Fallback<Req, K>, O: Options<Req, Res, K>> Options<Req, Res
 impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res, K>
     for WithSpent<Z, O>
 {
-    type Others = O;
+    others!();
 
     const SETTLES: bool = true;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
 
     #[inline]
     fn spent(&self, response: &Res) -> Option<u32> {
@@ -266,14 +254,9 @@ impl<Req, Res, K, Z: Fn(&Res) -> u32, O: Options<Req, Res, K>> Options<Req, Res,
 }
 
 impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSpentAtEnd<O> {
-    type Others = O;
+    others!();
 
     const SETTLES: bool = true;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
 
     #[inline]
     fn spent(&self, _: &Res) -> Option<u32> {
@@ -289,12 +272,7 @@ impl<Req, Res, K, O: Options<Req, Res, K>> Options<Req, Res, K> for WithSpentAtE
 impl<Req, Res, K, W: Observe<K>, O: Options<Req, Res, K>> Options<Req, Res, K>
     for WithObserver<W, O>
 {
-    type Others = O;
-
-    #[inline]
-    fn others(&self) -> Option<&O> {
-        Some(&self.others)
-    }
+    others!();
 
     #[inline]
     fn is_silent(&self) -> bool {
