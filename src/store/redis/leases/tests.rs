@@ -42,6 +42,7 @@ const TAKES_MUCH: usize = 2;
 /// Mistakes.
 const UNDER_OTHERS: &str = "spent under other numbers";
 const GIVEN_BACK: &str = "given back for callers who left";
+const RESET_TWICE: &str = "a reset is done twice";
 const UNNOTICED: &str = "what was given back is not noticed";
 /// What the server's clock shows at the beginning.
 const BEGIN: u64 = 1 << 40;
@@ -198,6 +199,9 @@ struct World<'a, L: Rule> {
     left: HashMap<usize, State<L>>,
     /// By plan, when how many units were spent.
     spent: [Vec<(u64, u64)>; 2],
+    /// By plan, how many units were leased and not spent at the last reset: since then so many may
+    /// be spent beyond the bound.
+    unspent: [u64; 2],
     counts: Counts,
 }
 
@@ -232,6 +236,7 @@ impl<'a, L: Rule> World<'a, L> {
             sent: HashMap::new(),
             left: HashMap::new(),
             spent: Default::default(),
+            unspent: [0; 2],
             counts: [0; 4],
         }
     }
@@ -303,6 +308,14 @@ impl<'a, L: Rule> World<'a, L> {
                             .settling(leases, &lease);
                     self.sent.insert(number, Sent { changing, ..sent });
                 }
+            }
+            59 => {
+                let query = Query::new(store, &self.plans[who.plan].0, self.key);
+                let subject = query.subject(Ask::Charge(1)).expect("a subject");
+                let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
+                sent.changing = Some(store.shared.changing(&query.all[0].keys[0]));
+                sent.resets = true;
+                self.sent.insert(number, sent);
             }
             _ => {
                 // Then little is left beside leases.
@@ -384,6 +397,12 @@ impl<'a, L: Rule> World<'a, L> {
             run(&again.settling(&leasing.leases, lease));
         }
         let mut replies = run(sent);
+        if sent.resets {
+            sent.arrived = Some(now);
+            self.spent = Default::default();
+            self.unspent = self.unspent();
+            return;
+        }
         let decisions = match sent.settles && !sent.costs.is_empty() {
             true => &replies[1..],
             false => &replies[..],
@@ -410,12 +429,17 @@ impl<'a, L: Rule> World<'a, L> {
         };
         sent.over = Some((now, is_heard));
         sent.changing = None;
+        if self.mistake == RESET_TWICE && sent.resets {
+            self.model.stored = None;
+        }
         let (leasing, call) = (sent.leasing.take(), sent.call.take());
         if self.mistake == GIVEN_BACK && !is_heard {
             for charged in mem::take(&mut sent.charged) {
                 let spent = &mut self.spent[sent.who.plan];
-                let own = spent.iter().position(|it| *it == charged);
-                spent.swap_remove(own.expect("it was counted"));
+                // Unless the key was reset.
+                if let Some(own) = spent.iter().position(|it| *it == charged) {
+                    spent.swap_remove(own);
+                }
                 self.model.refund(sent, charged.1, BEGIN + now);
             }
         }
@@ -479,13 +503,13 @@ impl<'a, L: Rule> World<'a, L> {
         let Some((_, wrong, is_known)) = said.max() else {
             return Some("the server never said so");
         };
-        // Others have settled, or the process has and does not know, or gave up before.
+        // Others have settled or reset, or the process has and does not know, or gave up before.
         let is_unnoticed = |it: &Sent| {
             let is_recent = it.arrived.is_some_and(|at| now - at < longest);
             let [own, its] = [who, it.who].map(|it| (it.process % 3, it.began));
             let is_own = own == its;
             let is_noticed = is_own && it.over.is_some_and(|(over, _)| it.arrived <= Some(over));
-            it.settles && is_recent && !is_noticed
+            (it.settles || it.resets) && is_recent && !is_noticed
         };
         let state = self.model.state(who.plan, BEGIN + now);
         let is_late = is_known
@@ -494,12 +518,33 @@ impl<'a, L: Rule> World<'a, L> {
         wrong.or(is_late.then_some("the server would admit it"))
     }
 
+    /// By plan, how many units are leased and not spent, here or on the way.
+    fn unspent(&self) -> [u64; 2] {
+        [0, 1].map(|plan| {
+            let left = self.processes.iter().map(|(store, _)| {
+                let query = Query::new(store, &self.plans[plan].0, self.key);
+                let subject = query.subject(Ask::Charge(1)).expect("a subject");
+                let known = lock(&store.leases.as_ref().expect("leases").known);
+                let lease = known.buckets.get(&subject).and_then(|it| it.lease.as_ref());
+                lease.map_or(0, |lease| u64::from(lease.left))
+            });
+            let brought = self.sent.values().filter_map(|it| {
+                let brought = it.replies.as_ref().filter(|_| it.who.plan == plan)?;
+                let decided = it.costs.len() + usize::from(it.settles);
+                let held = brought.get(decided..)?.first()?;
+                Some(u64::from(u32::from_le_bytes(*held.first_chunk()?)))
+            });
+            left.chain(brought).sum()
+        })
+    }
+
     fn is_within_bounds(&mut self, now: u64) -> Result<(), String> {
-        for (spent, (_, bounds)) in self.spent.iter().zip(&self.plans) {
+        for ((spent, unspent), (_, bounds)) in self.spent.iter().zip(self.unspent).zip(&self.plans)
+        {
             for bound in bounds {
                 let is_in_span = |it: &&(u64, u64)| it.0 as i128 > now as i128 - bound.span;
                 let units: u64 = spent.iter().filter(is_in_span).map(|it| it.1).sum();
-                let (units, most) = (i128::from(units), bound.most);
+                let (units, most) = (i128::from(units), bound.most + i128::from(unspent));
                 if units > most {
                     return Err(format!("{units} of {most} in {}: {spent:?}", bound.span));
                 }
@@ -607,6 +652,7 @@ fn each_mistake_is_found() {
         (UNDER_OTHERS, " of "),
         ("settled twice", " of "),
         (GIVEN_BACK, " of "),
+        (RESET_TWICE, " of "),
         (UNNOTICED, "the server would admit it"),
     ] {
         let found = simulate((mistake, wrong), 20.0, None).expect_err(mistake);

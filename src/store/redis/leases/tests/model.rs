@@ -28,6 +28,7 @@ pub(super) struct Sent {
     pub(super) call: Option<Call>,
     pub(super) changing: Option<Changing>,
     pub(super) settles: bool,
+    pub(super) resets: bool,
     /// When it was sent, and what the clock of its process showed.
     pub(super) sent: [u64; 2],
     pub(super) arrived: Option<u64>,
@@ -50,6 +51,7 @@ impl Sent {
             call: None,
             changing: None,
             settles: false,
+            resets: false,
             sent,
             arrived: None,
             replies: None,
@@ -95,20 +97,20 @@ impl Server {
     /// Runs the script of these steps, or of this one cost.
     pub(super) fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
         self.clock.set(at(now));
+        let arguments = |cost| self.arguments(subject, cost);
         let (script, words) = match &sent.steps {
             Some(steps) => (
-                subject.script.leased(),
-                vec![self.arguments(subject, 0), steps.clone()],
+                Some(subject.script.leased()),
+                vec![arguments(0), steps.clone()],
             ),
-            None => (
-                &*subject.script,
-                vec![self.arguments(subject, sent.costs[0])],
-            ),
+            None if sent.resets => (None, Vec::new()),
+            None => (Some(&*subject.script), vec![arguments(sent.costs[0])]),
         };
         let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
         let keys = subject.keys();
-        let replies = self.shared.replies(Some(script), (&keys, &words), deadline);
-        self.runtime.block_on(replies).expect("replies")
+        let replies = self.shared.replies(script, (&keys, &words), deadline);
+        let replies = self.runtime.block_on(replies).expect("replies");
+        if sent.resets { Vec::new() } else { replies }
     }
 
     fn arguments(&self, subject: &Subject, cost: u32) -> Bytes {
@@ -209,6 +211,10 @@ impl<L: Rule> Model<L> {
 
     /// What the script of these steps, or of this one cost, replies.
     pub(super) fn run(&mut self, sent: &Sent, now: u64) -> Vec<Bytes> {
+        if sent.resets {
+            self.stored = None;
+            return Vec::new();
+        }
         let (rule, limit) = (&self.rules[sent.who.plan], self.limit(sent.who.plan));
         let parts = rule.parts();
         let len = 5 + BYTES * (2 + parts.len());
