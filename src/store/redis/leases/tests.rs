@@ -25,7 +25,10 @@ use crate::{
 };
 
 use super::{
-    super::{changes::Changing, failure, joined::Call, query::Query, tests::search},
+    super::{
+        changes::Changing, failure, joined::Call, limits::admission as admission_of, query::Query,
+        tests::search,
+    },
     *,
 };
 
@@ -42,6 +45,7 @@ const TAKES_MUCH: usize = 2;
 /// Mistakes.
 const UNDER_OTHERS: &str = "spent under other numbers";
 const GIVEN_BACK: &str = "given back for callers who left";
+const ENDED_TWICE: &str = "the hold of a request is settled twice";
 const RESET_TWICE: &str = "a reset is done twice";
 const UNNOTICED: &str = "what was given back is not noticed";
 /// What the server's clock shows at the beginning.
@@ -194,6 +198,8 @@ struct World<'a, L: Rule> {
     processes: [(RedisStore, ManualClock); PROCESSES],
     /// The step at which each process began.
     began: [usize; 3],
+    /// The steps whose requests hold their cost, by process.
+    hold: [Vec<usize>; PROCESSES],
     sent: HashMap<usize, Sent>,
     /// What each decision left on the server.
     left: HashMap<usize, State<L>>,
@@ -223,6 +229,8 @@ impl<'a, L: Rule> World<'a, L> {
             held_for: Duration::from_micros(held_for),
             stored: None,
             held: HashMap::new(),
+            requests_hold_for: Duration::from_micros(4 * lease_time),
+            holds: HashMap::new(),
         };
         Self {
             model,
@@ -233,6 +241,7 @@ impl<'a, L: Rule> World<'a, L> {
             lease_time,
             processes,
             began: [0; 3],
+            hold: Default::default(),
             sent: HashMap::new(),
             left: HashMap::new(),
             spent: Default::default(),
@@ -291,8 +300,10 @@ impl<'a, L: Rule> World<'a, L> {
             2 => {
                 let held_for = held_for(self.lease_time, self.mistake);
                 self.began[process % 3] = number;
-                for (store, _) in self.processes.iter_mut().skip(process % 3).step_by(3) {
+                for process in (process % 3..PROCESSES).step_by(3) {
+                    let store = &mut self.processes[process].0;
                     *store = leased(store, self.lease_time, held_for);
+                    self.hold[process].clear();
                 }
             }
             3 | 4 => {
@@ -308,6 +319,14 @@ impl<'a, L: Rule> World<'a, L> {
                             .settling(leases, &lease);
                     self.sent.insert(number, Sent { changing, ..sent });
                 }
+            }
+            55 | 56 => self.end_hold(number, process, count as u32 - 1, now),
+            57 | 58 => {
+                let query = Query::new(store, &self.model.settled(who.plan), self.key);
+                let subject = query.subject(Ask::Charge(1)).expect("a subject");
+                let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
+                (sent.hold, sent.costs) = (Some(number), vec![cost as u32]);
+                self.sent.insert(number, sent);
             }
             59 => {
                 let query = Query::new(store, &self.plans[who.plan].0, self.key);
@@ -329,6 +348,26 @@ impl<'a, L: Rule> World<'a, L> {
             }
         }
         Ok(())
+    }
+
+    /// The last request of the process that holds its cost has spent so much, or as much as it holds.
+    fn end_hold(&mut self, number: usize, process: usize, spent: u32, now: u64) {
+        let Some(hold) = self.hold[process].pop() else {
+            return;
+        };
+        let (shared, held) = (&self.processes[process].0.shared, &self.sent[&hold]);
+        let (admission, cost) = &self.model.holds[&hold];
+        let ending = Ending::Settled {
+            held: *cost,
+            spent: spent.min(*cost),
+        };
+        let limit = self.model.settled(held.who.plan);
+        let mut sent = Sent::about(held.subject.clone(), held.who, [now, shared.time()]);
+        sent.changing = Some(shared.changing(&held.subject.keys()[0]));
+        sent.hold = Some(hold);
+        sent.ends = Some((ending, admission_of(&limit, admission)));
+        sent.settles = true;
+        self.sent.insert(number, sent);
     }
 
     fn ask(&mut self, number: usize, who: Who, costs: Vec<u32>, now: u64) -> Result<(), String> {
@@ -380,6 +419,12 @@ impl<'a, L: Rule> World<'a, L> {
             return;
         };
         self.counts[0] += 1;
+        if let (Some(hold), Some((Ending::Settled { spent, .. }, _))) = (sent.hold, &sent.ends) {
+            // What has ended before was spent then.
+            if self.model.is_held(hold, sent.who.plan, BEGIN + now) {
+                self.spent[sent.who.plan].push((now, u64::from(*spent)));
+            }
+        }
         let mut run = |sent: &Sent| {
             let replies = self.model.run(sent, BEGIN + now);
             if let Some(server) = &self.server {
@@ -396,7 +441,14 @@ impl<'a, L: Rule> World<'a, L> {
             let again = Sent::about(sent.subject.clone(), sent.who, sent.sent);
             run(&again.settling(&leasing.leases, lease));
         }
+        if self.mistake == ENDED_TWICE && sent.ends.is_some() {
+            run(sent);
+        }
         let mut replies = run(sent);
+        if sent.hold.is_some() {
+            (sent.arrived, sent.replies) = (Some(now), Some(replies));
+            return;
+        }
         if sent.resets {
             sent.arrived = Some(now);
             self.spent = Default::default();
@@ -433,6 +485,13 @@ impl<'a, L: Rule> World<'a, L> {
             self.model.stored = None;
         }
         let (leasing, call) = (sent.leasing.take(), sent.call.take());
+        if let (Some(hold), None) = (sent.hold, &sent.ends) {
+            let is_held = is_heard && self.model.holds.contains_key(&hold);
+            if is_held && sent.who.began == self.began[sent.who.process % 3] {
+                self.hold[sent.who.process].push(hold);
+            }
+            return;
+        }
         if self.mistake == GIVEN_BACK && !is_heard {
             for charged in mem::take(&mut sent.charged) {
                 let spent = &mut self.spent[sent.who.plan];
@@ -652,6 +711,7 @@ fn each_mistake_is_found() {
         (UNDER_OTHERS, " of "),
         ("settled twice", " of "),
         (GIVEN_BACK, " of "),
+        (ENDED_TWICE, " of "),
         (RESET_TWICE, " of "),
         (UNNOTICED, "the server would admit it"),
     ] {

@@ -29,6 +29,10 @@ pub(super) struct Sent {
     pub(super) changing: Option<Changing>,
     pub(super) settles: bool,
     pub(super) resets: bool,
+    /// The step of the hold of a request that it makes or ends.
+    pub(super) hold: Option<usize>,
+    /// How it ends, and the numbers of its admission.
+    pub(super) ends: Option<(Ending, Vec<f64>)>,
     /// When it was sent, and what the clock of its process showed.
     pub(super) sent: [u64; 2],
     pub(super) arrived: Option<u64>,
@@ -52,6 +56,8 @@ impl Sent {
             changing: None,
             settles: false,
             resets: false,
+            hold: None,
+            ends: None,
             sent,
             arrived: None,
             replies: None,
@@ -97,25 +103,29 @@ impl Server {
     /// Runs the script of these steps, or of this one cost.
     pub(super) fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
         self.clock.set(at(now));
-        let arguments = |cost| self.arguments(subject, cost);
+        let arguments = |cost| {
+            let of = match &sent.ends {
+                Some((ending, admission)) => (Op::Settle, Units::Ended(*ending, admission)),
+                None => (Op::Decide, Units::Cost(cost)),
+            };
+            self.shared.arguments(&*subject.queries, of)
+        };
         let (script, words) = match &sent.steps {
             Some(steps) => (
                 Some(subject.script.leased()),
                 vec![arguments(0), steps.clone()],
             ),
             None if sent.resets => (None, Vec::new()),
-            None => (Some(&*subject.script), vec![arguments(sent.costs[0])]),
+            None => {
+                let cost = sent.costs.first().copied().unwrap_or_default();
+                (Some(&*subject.script), vec![arguments(cost)])
+            }
         };
         let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
         let keys = subject.keys();
         let replies = self.shared.replies(script, (&keys, &words), deadline);
         let replies = self.runtime.block_on(replies).expect("replies");
         if sent.resets { Vec::new() } else { replies }
-    }
-
-    fn arguments(&self, subject: &Subject, cost: u32) -> Bytes {
-        let decide = (Op::Decide, Units::Cost(cost));
-        self.shared.arguments(&*subject.queries, decide)
     }
 }
 
@@ -202,6 +212,9 @@ pub(super) struct Model<L: Rule> {
     pub(super) stored: Option<(State<L>, u64)>,
     /// What is held, by its generations.
     pub(super) held: HashMap<Vec<u64>, <L::Held as Limit>::Snapshot>,
+    /// How long requests hold, and the admission and the cost of each step that does.
+    pub(super) requests_hold_for: Duration,
+    pub(super) holds: HashMap<usize, (<L::Held as Limit>::Snapshot, u32)>,
 }
 
 impl<L: Rule> Model<L> {
@@ -214,6 +227,9 @@ impl<L: Rule> Model<L> {
         if sent.resets {
             self.stored = None;
             return Vec::new();
+        }
+        if let Some(hold) = sent.hold {
+            return vec![self.hold(hold, sent, now)];
         }
         let (rule, limit) = (&self.rules[sent.who.plan], self.limit(sent.who.plan));
         let parts = rule.parts();
@@ -263,6 +279,41 @@ impl<L: Rule> Model<L> {
             replies.push(reply(&limit, stored, (cost as u32, fits), now));
         }
         replies
+    }
+
+    /// What a request that holds would be held to.
+    pub(super) fn settled(&self, plan: usize) -> L::Held {
+        self.rules[plan].held_at_most(self.requests_hold_for)
+    }
+
+    /// Holds the cost of a request, or ends that.
+    fn hold(&mut self, hold: usize, sent: &Sent, now: u64) -> Bytes {
+        let limit = self.settled(sent.who.plan);
+        let mut state = self.state(sent.who.plan, now);
+        let (cost, fits) = if let Some((ending, _)) = sent.ends {
+            limit.end(&mut state, &self.holds[&hold].0, ending, at(now));
+            (0, true)
+        } else {
+            let cost = sent.costs[0];
+            let (fits, admission) = limit.step(&mut state, cost, at(now));
+            if fits {
+                self.holds.insert(hold, (admission, cost));
+            }
+            (cost, fits)
+        };
+        if fits {
+            self.stored = Some((state, now));
+        }
+        let stored = self.stored.as_ref().map(|(state, last)| (state, *last));
+        reply(&limit, stored, (cost, fits), now)
+    }
+
+    /// Whether that request still holds its cost.
+    pub(super) fn is_held(&self, hold: usize, plan: usize, now: u64) -> bool {
+        let (limit, mut state) = (self.settled(plan), self.state(plan, now));
+        // What has ended is spent.
+        limit.step(&mut state, 0, at(now));
+        limit.holds(&state, &self.holds[&hold].0)
     }
 
     /// Gives units back that were charged.
