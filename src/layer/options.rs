@@ -164,7 +164,6 @@ pub(crate) trait Options<Req, Res, K> {
     }
 }
 
-/// The end of the chain: nothing was set.
 /// Says, of an option, which others it stands around. (One function cannot be a method of several
 /// types.)
 macro_rules! others {
@@ -178,6 +177,7 @@ macro_rules! others {
     };
 }
 
+/// The end of the chain: nothing was set.
 impl<Req, Res, K> Options<Req, Res, K> for () {
     type Others = ();
 
