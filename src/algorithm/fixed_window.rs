@@ -247,7 +247,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::algorithm::SlidingLog;
+    use crate::algorithm::{SlidingLog, SlidingWindow};
 
     #[test]
     fn so_many_units_are_counted_and_no_more() {
@@ -258,9 +258,11 @@ mod tests {
         assert!(is_exact(with_a_cost) && !is_exact(with_a_cost + 2));
         assert!(FixedWindow::try_new(quota(MAX_UNITS)).is_ok());
         assert!(SlidingLog::try_new(quota(MAX_UNITS)).is_ok());
+        assert!(SlidingWindow::try_new(quota(MAX_UNITS)).is_ok());
         for units in [MAX_UNITS + 1, u64::MAX] {
             assert!(FixedWindow::try_new(quota(units)).is_err());
             assert!(SlidingLog::try_new(quota(units)).is_err());
+            assert!(SlidingWindow::try_new(quota(units)).is_err());
         }
     }
 }

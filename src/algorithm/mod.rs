@@ -37,8 +37,9 @@
 //! The time of a state never goes back: an earlier time than the state's own counts as the state's
 //! own, so no time passes until the clock has caught up, and nothing more is admitted. The clock of
 //! a store in memory never steps back, unless it is one of your own. That of Redis can, for good:
-//! if it would take longer to catch up than the key lives, the state's time goes on from where it
-//! was. So a step back opens nothing, and locks nobody out for more than two recoveries.
+//! if it would take longer to catch up than the key was to live, the state's time goes on from
+//! where it was. So a step back opens nothing, and locks nobody out for more than two recoveries, a
+//! sixty-fourth of one and a second.
 //!
 //! # One of your own
 //!

@@ -8,7 +8,7 @@ use crate::{
 
 use super::{
     described::{Described, Given},
-    fixed_window::MAX_UNITS,
+    fixed_window::{MAX_UNITS, countable},
     setters::setters,
 };
 
@@ -245,9 +245,9 @@ impl SlidingWindow {
     /// # Errors
     ///
     /// The quota is so large that no tick (of 1, 10, … 10<sup>6</sup> µs) that divides the period
-    /// can weigh it exactly.
+    /// can weigh it exactly, or has more than 2<sup>53</sup> − 2<sup>32</sup> units.
     pub fn try_new(quota: Quota) -> Result<Self, ConfigError> {
-        let (units, period) = (quota.units(), quota.period_micros());
+        let (units, period) = (countable(quota)?.units(), quota.period_micros());
         let weighs_exactly = |&tick: &u64| {
             period.is_multiple_of(tick)
                 && u128::from(units) * u128::from(period / tick) <= LARGEST.into()

@@ -5,8 +5,8 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how does it decide about a key, and change what it was charged | `table` |
-//! | where is the state of a key, and when does it get an entry | `place` |
+//! | how does it decide about a key, change what it was charged, and when does it get an entry | `table` |
+//! | where is the state of a key while it is locked | `locked_state` |
 //! | how do the entries of a shard lie in memory, and how does it grow | `entries` |
 //! | which shard is a key in, and how many keys are there | `shards` |
 //! | how do idle keys leave | `sweep` |

@@ -125,7 +125,8 @@ pub use usage::RedisUsage;
 /// # Time
 ///
 /// It is the server's, read once in each script; the clocks of the processes do not matter. If it
-/// steps back, no time has passed, and nobody is locked out for more than two spans.
+/// steps back, no time has passed; [nobody is locked out](crate::algorithm#when-time-steps-back) for
+/// much longer than without.
 /// [`clock`](RedisStoreBuilder::clock) is for tests.
 ///
 /// # A hot key
