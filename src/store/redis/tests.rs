@@ -40,8 +40,8 @@ pub(super) fn search<C: fmt::Debug>(
     })
 }
 
-/// What a script replies about a cost: `frame.lua` says what it is. The limit's state is given as it
-/// is then, and since when it is.
+/// What a script replies about a cost: `frame.lua` says what it is. The state is given as it is
+/// then, and since when it is so.
 pub(super) fn reply<L: Scripted>(
     limit: &L,
     stored: Option<(&L::State, u64)>,

@@ -1,7 +1,8 @@
-//! A simulator: a real server, and processes that ask it about one key and spend what they lease,
-//! each by a clock of its own. Requests and answers take any time, overtake each other and are
-//! lost; processes end, or stop for a while. What is spent is counted where it is spent. The
-//! harness makes mistakes if it is told to: they must be found.
+//! A simulator: a real server, and processes that ask it about one key, spend what they lease, and
+//! remember what is refused, each by a clock of its own. Requests and answers take any time,
+//! overtake each other and are lost; processes end, or stop for a while; requests hold their cost
+//! and settle it; the key is reset. What is spent is counted where it is spent. The harness makes
+//! mistakes if it is told to: they must be found.
 
 use std::{
     cell::{Cell, RefCell},
@@ -196,7 +197,7 @@ struct World<'a, L: Rule> {
     mistake: &'static str,
     lease_time: u64,
     processes: [(RedisStore, ManualClock); PROCESSES],
-    /// The step at which each process began.
+    /// Clones have begun together.
     began: [usize; 3],
     /// The steps whose requests hold their cost, by process.
     hold: [Vec<usize>; PROCESSES],
@@ -240,7 +241,7 @@ impl<'a, L: Rule> World<'a, L> {
             mistake,
             lease_time,
             processes,
-            began: [0; 3],
+            began: [0, 1, 2],
             hold: Default::default(),
             sent: HashMap::new(),
             left: HashMap::new(),
@@ -299,7 +300,7 @@ impl<'a, L: Rule> World<'a, L> {
             0 | 1 => {}
             2 => {
                 let held_for = held_for(self.lease_time, self.mistake);
-                self.began[process % 3] = number;
+                self.began[process % 3] = 3 * (number + 1) + process % 3;
                 for process in (process % 3..PROCESSES).step_by(3) {
                     let store = &mut self.processes[process].0;
                     *store = leased(store, self.lease_time, held_for);
@@ -310,9 +311,7 @@ impl<'a, L: Rule> World<'a, L> {
                 let leases = store.leases.as_ref().expect("leases");
                 let idle = leases.idle(&store.shared, |_| false);
                 for (subject, lease) in idle.into_iter().flatten() {
-                    let other = Query::new(store, &self.plans[1].0, self.key);
-                    let is_other = other.subject(Ask::Charge(1)).as_ref() == Some(&subject);
-                    let plan = usize::from(is_other);
+                    let plan = usize::from(self.subject(process, 1) == subject);
                     let changing = Some(store.shared.changing(&subject.keys()[0]));
                     let sent =
                         Sent::about(subject, Who { plan, ..who }, [now, store.shared.time()])
@@ -329,20 +328,16 @@ impl<'a, L: Rule> World<'a, L> {
                 self.sent.insert(number, sent);
             }
             59 => {
-                let query = Query::new(store, &self.plans[who.plan].0, self.key);
-                let subject = query.subject(Ask::Charge(1)).expect("a subject");
+                let subject = self.subject(process, who.plan);
+                let changing = store.shared.changing(&subject.keys()[0]);
                 let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
-                sent.changing = Some(store.shared.changing(&query.all[0].keys[0]));
-                sent.resets = true;
+                (sent.resets, sent.changing) = (true, Some(changing));
                 self.sent.insert(number, sent);
             }
             _ => {
                 // Then little is left beside leases.
-                let cost = if process == TAKES_MUCH {
-                    12 * cost
-                } else {
-                    cost
-                };
+                let times = if process == TAKES_MUCH { 12 } else { 1 };
+                let cost = times * cost;
                 let costs = vec![cost as u32; count as usize];
                 self.ask(number, who, costs, now)?;
             }
@@ -370,12 +365,16 @@ impl<'a, L: Rule> World<'a, L> {
         self.sent.insert(number, sent);
     }
 
+    fn subject(&self, process: usize, plan: usize) -> Subject {
+        let query = Query::new(&self.processes[process].0, &self.plans[plan].0, self.key);
+        query.subject(Ask::Charge(1)).expect("a subject")
+    }
+
     fn ask(&mut self, number: usize, who: Who, costs: Vec<u32>, now: u64) -> Result<(), String> {
         let store = self.processes[who.process].0.clone();
         let query = Query::new(&store, &self.plans[who.plan].0, self.key);
-        let other = Query::new(&store, &self.plans[1 - who.plan].0, self.key);
         let [subject, others] =
-            [&query, &other].map(|it| it.subject(Ask::Charge(1)).expect("a subject"));
+            [who.plan, 1 - who.plan].map(|plan| self.subject(who.process, plan));
         let mut asked = Vec::new();
         for cost in costs {
             let ask = Ask::Charge(cost);
@@ -445,14 +444,13 @@ impl<'a, L: Rule> World<'a, L> {
             run(sent);
         }
         let mut replies = run(sent);
-        if sent.hold.is_some() {
-            (sent.arrived, sent.replies) = (Some(now), Some(replies));
-            return;
-        }
+        sent.arrived = Some(now);
         if sent.resets {
-            sent.arrived = Some(now);
             self.spent = Default::default();
             self.unspent = self.unspent();
+            return;
+        }
+        if sent.hold.is_some() {
             return;
         }
         let decisions = match sent.settles && !sent.costs.is_empty() {
@@ -471,7 +469,7 @@ impl<'a, L: Rule> World<'a, L> {
             let state = self.model.state(sent.who.plan, BEGIN + now);
             self.left.insert(number, state);
         }
-        (sent.arrived, sent.replies) = (Some(now), Some(replies));
+        sent.replies = Some(replies);
     }
 
     /// The answer comes, or is not waited for any more.
@@ -546,18 +544,16 @@ impl<'a, L: Rule> World<'a, L> {
             // While units are held a wait is an estimate.
             let is_held = rule.held(state, BEGIN + decided).iter().any(|it| *it > 0);
             let waits = limit.judge(state, cost, at(BEGIN + now + wait));
+            let waits = waits || is_held || told.never_fits();
             let holds = [
                 (age < longest, "it is too old"),
                 (is_refused, "the cost would be admitted"),
-                (
-                    waits || is_held || told.never_fits(),
-                    "the wait is too short",
-                ),
+                (waits, "the wait is too short"),
             ];
             let wrong = holds.iter().position(|it| !it.0);
-            // A pause makes it late.
-            let is_late = own_time - it.sent[1] == now - it.sent[0];
-            Some((wrong.unwrap_or(3), wrong.map(|at| holds[at].1), is_late))
+            // After a pause it is late.
+            let is_known = age == now - it.sent[0];
+            Some((wrong.unwrap_or(3), wrong.map(|at| holds[at].1), is_known))
         });
         let Some((_, wrong, is_known)) = said.max() else {
             return Some("the server never said so");
@@ -565,8 +561,7 @@ impl<'a, L: Rule> World<'a, L> {
         // Others have settled or reset, or the process has and does not know, or gave up before.
         let is_unnoticed = |it: &Sent| {
             let is_recent = it.arrived.is_some_and(|at| now - at < longest);
-            let [own, its] = [who, it.who].map(|it| (it.process % 3, it.began));
-            let is_own = own == its;
+            let is_own = it.who.began == who.began;
             let is_noticed = is_own && it.over.is_some_and(|(over, _)| it.arrived <= Some(over));
             (it.settles || it.resets) && is_recent && !is_noticed
         };
@@ -580,15 +575,19 @@ impl<'a, L: Rule> World<'a, L> {
     /// By plan, how many units are leased and not spent, here or on the way.
     fn unspent(&self) -> [u64; 2] {
         [0, 1].map(|plan| {
-            let left = self.processes.iter().map(|(store, _)| {
-                let query = Query::new(store, &self.plans[plan].0, self.key);
-                let subject = query.subject(Ask::Charge(1)).expect("a subject");
-                let known = lock(&store.leases.as_ref().expect("leases").known);
-                let lease = known.buckets.get(&subject).and_then(|it| it.lease.as_ref());
-                lease.map_or(0, |lease| u64::from(lease.left))
-            });
+            let left = self
+                .processes
+                .iter()
+                .enumerate()
+                .map(|(process, (store, _))| {
+                    let known = lock(&store.leases.as_ref().expect("leases").known);
+                    let bucket = known.buckets.get(&self.subject(process, plan));
+                    let lease = bucket.and_then(|it| it.lease.as_ref());
+                    lease.map_or(0, |lease| u64::from(lease.left))
+                });
             let brought = self.sent.values().filter_map(|it| {
-                let brought = it.replies.as_ref().filter(|_| it.who.plan == plan)?;
+                let is_heard = it.who.plan == plan && it.over.is_none();
+                let brought = it.replies.as_ref().filter(|_| is_heard)?;
                 let decided = it.costs.len() + usize::from(it.settles);
                 let held = brought.get(decided..)?.first()?;
                 Some(u64::from(u32::from_le_bytes(*held.first_chunk()?)))

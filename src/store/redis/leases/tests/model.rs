@@ -14,6 +14,7 @@ use super::{
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) process: usize,
+    /// No two processes have the same, but clones have.
     pub(super) began: usize,
     pub(super) plan: usize,
 }
@@ -100,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Runs the script of these steps, or of this one cost.
+    /// Runs the script of these steps, or of this one cost; or ends a hold, or resets.
     pub(super) fn run(&self, subject: &Subject, sent: &Sent, now: u64) -> Vec<Bytes> {
         self.clock.set(at(now));
         let arguments = |cost| {
@@ -231,7 +232,7 @@ impl<L: Rule> Model<L> {
         if let Some(hold) = sent.hold {
             return vec![self.hold(hold, sent, now)];
         }
-        let (rule, limit) = (&self.rules[sent.who.plan], self.limit(sent.who.plan));
+        let (rule, limit) = (self.rules[sent.who.plan].clone(), self.limit(sent.who.plan));
         let parts = rule.parts();
         let len = 5 + BYTES * (2 + parts.len());
         let one = || [&[0][..], &sent.costs[0].to_le_bytes(), &vec![0; len - 5]].concat();
@@ -271,12 +272,8 @@ impl<L: Rule> Model<L> {
                 }
                 _ => limit.unheld().step(&mut state, cost as u32, at(now)).0,
             };
-            if fits {
-                self.stored = Some((state, now));
-            }
             all_fit &= fits;
-            let stored = self.stored.as_ref().map(|(state, last)| (state, *last));
-            replies.push(reply(&limit, stored, (cost as u32, fits), now));
+            replies.push(self.reply(&limit, state, (cost as u32, fits), now));
         }
         replies
     }
@@ -301,11 +298,22 @@ impl<L: Rule> Model<L> {
             }
             (cost, fits)
         };
+        self.reply(&limit, state, (cost, fits), now)
+    }
+
+    /// What is replied about a cost, if it leaves this state.
+    fn reply(
+        &mut self,
+        limit: &L::Held,
+        state: State<L>,
+        (cost, fits): (u32, bool),
+        now: u64,
+    ) -> Bytes {
         if fits {
             self.stored = Some((state, now));
         }
         let stored = self.stored.as_ref().map(|(state, last)| (state, *last));
-        reply(&limit, stored, (cost, fits), now)
+        reply(limit, stored, (cost, fits), now)
     }
 
     /// Whether that request still holds its cost.
