@@ -154,14 +154,6 @@ impl<K, S> Shards<K, S> {
         (self.keys.fetch_add(1, Ordering::Relaxed) < self.max_keys).then_some(reservation)
     }
 
-    /// Counts one more key in place of `left` keys that have left, at least one.
-    pub(super) fn reserve_of(&self, left: usize) -> Reservation<'_> {
-        if left > 1 {
-            self.uncount(left - 1);
-        }
-        Reservation(&self.keys)
-    }
-
     /// So many keys have left.
     pub(super) fn uncount(&self, keys: usize) {
         self.keys.fetch_sub(keys, Ordering::Relaxed);

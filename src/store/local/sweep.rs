@@ -33,14 +33,8 @@ impl<K: Key, S> Shards<K, S> {
         by: (&A, Timestamp),
         drops: &mut DeferredDrops<K, S>,
     ) -> Option<Reservation<'_>> {
-        // A new key takes the place of one that has left, so that the count of all shards stays
-        // where it is.
-        let reservation = match Self::evict_idle(shard, by, SLOTS_FOR_A_NEW_KEY, drops) {
-            0 => self.try_reserve(),
-            left => Some(self.reserve_of(left)),
-        };
-        self.shrink_if_swept(shard);
-        match reservation {
+        self.sweep(shard, by, SLOTS_FOR_A_NEW_KEY, drops);
+        match self.try_reserve() {
             None if self.any_left(shard, by, drops) => self.try_reserve(),
             reservation => reservation,
         }
@@ -64,26 +58,10 @@ impl<K: Key, S> Shards<K, S> {
         })
     }
 
-    /// Visits this many slots of a shard; says how many keys left.
+    /// Takes the idle keys out of this many slots of a shard, and says how many.
+    #[cold]
     fn sweep<A: KeyLimit<State = S>>(
         &self,
-        shard: &mut Shard<K, S>,
-        by: (&A, Timestamp),
-        slots: usize,
-        drops: &mut DeferredDrops<K, S>,
-    ) -> usize {
-        let left = Self::evict_idle(shard, by, slots, drops);
-        if left > 0 {
-            self.uncount(left);
-        }
-        self.shrink_if_swept(shard);
-        left
-    }
-
-    /// Takes the idle keys out of this many slots of a shard; says how many, which are still
-    /// counted.
-    #[cold]
-    fn evict_idle<A: KeyLimit<State = S>>(
         Shard { entries, sweep, .. }: &mut Shard<K, S>,
         (algorithm, now): (&A, Timestamp),
         slots: usize,
@@ -108,14 +86,15 @@ impl<K: Key, S> Shards<K, S> {
                 }
             }
         }
-        before - entries.len()
-    }
-
-    /// Gives room back after all slots were visited. A key's own `Hash` may panic, so those that
-    /// have left are no longer counted by then.
-    fn shrink_if_swept(&self, Shard { entries, sweep, .. }: &mut Shard<K, S>) {
-        if sweep.next_slot == 0 && !is_dropping() {
+        let left = before - entries.len();
+        if left > 0 {
+            self.uncount(left);
+        }
+        // Room is given back after all slots were visited. A key's own `Hash` may panic, so those
+        // that have left are no longer counted by then.
+        if sweep.next_slot == 0 {
             entries.shrink_if_sparse(|key| self.hash(key));
         }
+        left
     }
 }
