@@ -27,7 +27,7 @@ use crate::{
     quota::Quota,
 };
 
-/// How much may be owed, and how it is paid off: the names are those of `bucket.lua`.
+/// How much may be owed, and how it is paid off: the names are those of `debt_bucket.lua`.
 #[derive(Debug, Clone)]
 pub struct DebtBucket {
     made_of: MadeOf,
@@ -457,7 +457,7 @@ fn converted(parts: u64, from: u64, to: u64) -> u64 {
 
 impl Scripted for DebtBucket {
     fn script() -> Script {
-        Script::new("bucket", include_str!("bucket.lua"))
+        Script::new("bucket", include_str!("debt_bucket.lua"))
             .parameters(&["capacity", "unit", "rate", "tick"])
             .state(&["debt", "speed"])
             .with(|member| (member.holds_parts, member.can_be_leased) = (true, true))

@@ -120,7 +120,7 @@ pub trait KeyLimit: Limit<Keys = OneKey> {
         self.debit(state, units, now);
     }
 
-    /// Gives units back, never more than were charged.
+    /// Gives units back: of more than it still counts, all.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp);
 
     /// Whether the state says no more than a fresh one, so that it may be forgotten.

@@ -212,7 +212,7 @@ pub trait Algorithm: Clone + Send + Sync + 'static {
     /// that comes later. What does not fit is owed, so that the next requests wait for it.
     fn debit(&self, state: &mut Self::State, units: u64, now: Timestamp);
 
-    /// Gives units back, never more than were charged.
+    /// Gives units back: of more than it still counts, all.
     fn refund(&self, state: &mut Self::State, cost: u32, now: Timestamp);
 
     /// Whether the state says no more than a fresh one, so that it may be forgotten.

@@ -21,7 +21,8 @@ use super::{KeyLimit, Override, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 /// - `must`: whether the cost is charged even if it does not fit, as by a
 ///   [debit](super::Algorithm::debit).
 /// - the [parameters](Script::parameters), then the numbers of the [state](Script::state), which
-///   are all 0 where nothing is stored.
+///   are all 0 where nothing is stored: a state of zeros must say no more than a fresh one, at any
+///   instant.
 ///
 /// It returns `false` if the cost does not fit. Otherwise it returns `true`, the instant from which
 /// on the state says no more than a fresh one, and the numbers of the state as of now, with the
@@ -98,6 +99,8 @@ pub trait Scripted: KeyLimit {
     /// Calls `output` with the numbers of a state as of this instant, so that a store can keep it
     /// anywhere. [`state`](Self::state) reads them back, by this value or by another one of the
     /// same policy. The instant is no earlier than the last change of the state.
+    ///
+    /// The stores of this crate call it for members of tuples and what is settled.
     fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64));
 
     /// Calls `output`, for each member, with how long it holds units at most (0: it charges them at

@@ -85,7 +85,8 @@ impl Ask {
 
 /// A change of what a key has been charged, other than by a decision.
 ///
-/// A store [need not support](Self::not_supported) those about admissions.
+/// A store [need not support](Self::not_supported) one that nobody asks of it: then calls that need
+/// the change fail.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Change<'a, S> {
@@ -240,8 +241,8 @@ impl<K, Q: Hash + Eq + ToOwned<Owned = K> + ?Sized> AsKey<K> for Q {}
 
 /// Keeps the buckets of an algorithm, one for each *(policy, key)*, and decides atomically.
 ///
-/// Its clones share the buckets. The example `custom_store` is a complete one, over `dashmap`;
-/// `tests/own_store.rs` has one with nothing but what every store must have.
+/// Its clones share the buckets. The example `custom_store` is a complete one, over `dashmap`; that
+/// of [`ImmediateStore`] is a small one, of one bucket.
 ///
 /// # What an implementor must do
 ///
@@ -282,7 +283,7 @@ pub trait Store<A: Limit, K: Key>: Clone + Send + Sync + 'static {
     ///
     /// | change | is done |
     /// |---|---|
-    /// | [`Refund`](Change::Refund), [`Debit`](Change::Debit), [`Reset`](Change::Reset), [`Override`](Change::Override) | once the answer is waited for |
+    /// | [`Refund`](Change::Refund), [`Debit`](Change::Debit), [`Reset`](Change::Reset), [`Override`](Change::Override) | at the latest when the answer is waited for |
     /// | [`End`](Change::End) | whether or not the answer is waited for |
     fn change<Q: AsKey<K> + ?Sized>(
         &self,

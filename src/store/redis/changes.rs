@@ -15,8 +15,8 @@ use bytes::Bytes;
 
 use super::{Shared, joined::Subject};
 
-/// Changes are counted for so many groups of buckets, in 128 KiB: a change ends what was kept of the
-/// other buckets of its group, too.
+/// Changes are counted for so many groups of buckets, in 128 KiB: a change ends what was kept of
+/// the other buckets of its group, too.
 const GROUPS: usize = 16_384;
 
 pub(super) struct Changes {
@@ -42,14 +42,14 @@ impl Default for Changes {
 
 /// When a call was sent, in microseconds, and the changes of its buckets until then.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Stamp {
     pub(super) at: u64,
     pub(super) changes: u32,
     /// How often units were given back to them until then.
     pub(super) given_back: u32,
 }
 
-impl Asked {
+impl Stamp {
     /// Whether what was refused then may fit now, as a bucket was changed or given back to.
     pub(super) fn is_changed_since(self, then: Self) -> bool {
         [self.changes, self.given_back] != [then.changes, then.given_back]
@@ -65,13 +65,13 @@ impl Shared {
         }
     }
 
-    /// A call about this is sent, or answered, now.
-    pub(super) fn asked(&self, subject: &Subject) -> Asked {
+    /// As of now, when a call about this is sent or answered.
+    pub(super) fn stamp(&self, subject: &Subject) -> Stamp {
         let sum = |counts: &[AtomicU32]| {
             let counts = subject.states().map(|key| &counts[self.group(key)]);
             counts.fold(0, |sum: u32, it| sum.wrapping_add(it.load(SeqCst)))
         };
-        Asked {
+        Stamp {
             changes: sum(&self.changes.counts),
             given_back: sum(&self.changes.given_back),
             at: self.time(),

@@ -20,7 +20,7 @@ use crate::{
 use super::{
     Shared,
     arguments::{KeyQuery, Units, costs_of_each},
-    changes::Asked,
+    changes::Stamp,
     failure,
     leases::{Leases, Leasing},
     lock,
@@ -246,7 +246,7 @@ pub(super) struct Call {
     shared: Arc<Shared>,
     subject: Subject,
     /// None, if its refusals are not to be remembered.
-    asked: Option<Asked>,
+    asked: Option<Stamp>,
     /// How many answers had charged when it was sent.
     changed: u64,
 }
@@ -262,7 +262,7 @@ impl Call {
         Self {
             shared: Arc::clone(shared),
             subject: subject.clone(),
-            asked: shared.asks(subject),
+            asked: shared.stamp_to_remember(subject),
             changed: calls.changed,
         }
     }

@@ -1,9 +1,17 @@
 //! Units that a process holds of a bucket, to spend them without asking Redis.
 //!
-//! A lease is a hold: see `settled.rs` for why the bound holds, by the instant at which a unit is
-//! spent. The script settles the lease of before, decides about the requests that wait, and holds a
+//! A lease is a hold: all that is held fits (`settled.rs`). A unit is spent at most a lease time
+//! after it was asked for, by this process's clock, and the server holds it for ten times as long at
+//! least, by its own: so it is held when it is spent. It is charged later, when it is settled or its
+//! hold ends; at the instant of spending it would have fitted too, and time would only have paid it
+//! off sooner. So what is spent stays within the bound, by the instant of spending.
+//!
+//! The script settles the lease of before, decides about the requests that wait, and holds a
 //! surplus: what this process has used within its last lease time, at most half of the room, and so
 //! much that all processes together hold no more than a quarter of the limit.
+//!
+//! The lock of the leases is taken before that of the counters; that of the calls on their way before
+//! that of the refusals.
 
 mod idle;
 mod used;
@@ -26,7 +34,7 @@ use crate::{
 use super::{
     Shared,
     arguments::KeyQuery,
-    changes::Asked,
+    changes::Stamp,
     joined::{Origin, Replied, Subject, of_each},
     lock,
     reply::{BYTES, HeldByMember, is_charged, lease_of, without_held},
@@ -82,7 +90,7 @@ struct Lease {
     held: u32,
     left: u32,
     by_member: Vec<HeldByMember>,
-    asked: Asked,
+    asked: Stamp,
     asked_at: SystemTime,
     answered_at: u64,
     reply: Bytes,
@@ -109,11 +117,11 @@ impl Bucket {
 }
 
 impl Lease {
-    fn can_be_spent(&self, now: Asked, time: u64, is_wall_time: bool) -> bool {
+    fn can_be_spent(&self, now: Stamp, time: u64, is_wall_time: bool) -> bool {
         let Some(age) = now.at.checked_sub(self.asked.at) else {
             return false;
         };
-        // The other clock stops while a machine sleeps.
+        // `now` is monotonic, and stops while a machine sleeps; the wall clock does not.
         let ahead = || self.asked_at.elapsed().unwrap_or_default();
         let is_paused = || ahead() > Duration::from_micros(age.saturating_add(time));
         age < time && now.changes == self.asked.changes && !(is_wall_time && is_paused())
@@ -188,7 +196,7 @@ impl Shared {
         let mut known = lock(&leases.known);
         let bucket = known.buckets.get_mut(subject)?;
         let lease = bucket.lease.as_mut()?;
-        let now = self.asked(subject);
+        let now = self.stamp(subject);
         if ask.cost() > lease.left || !lease.can_be_spent(now, leases.time, self.clock.is_none()) {
             return None;
         }
@@ -216,7 +224,7 @@ impl Shared {
     /// A call about a subject that can be leased is sent now, with these costs: what it says of
     /// leases.
     pub(super) fn leasing(self: &Arc<Self>, subject: &Subject, costs: &[u32]) -> Option<Leasing> {
-        let (leases, now) = (subject.leases()?, self.asked(subject));
+        let (leases, now) = (subject.leases()?, self.stamp(subject));
         let mut known = lock(&leases.known);
         known.make_room(now.at, leases.time);
         let has_room = known.leased < MAX_BUCKETS / 2;
@@ -288,7 +296,7 @@ pub(super) struct Leasing {
     /// The lease of before.
     settled: Option<Lease>,
     wanted: u32,
-    asked: Asked,
+    asked: Stamp,
     asked_at: SystemTime,
     has_brought: bool,
 }

@@ -124,9 +124,8 @@ pub use usage::RedisUsage;
 ///
 /// # Time
 ///
-/// It is the server's, read once in each script; the clocks of the processes do not matter. If it
-/// steps back, no time has passed; [nobody is locked out](crate::algorithm#when-time-steps-back) for
-/// much longer than without.
+/// It is the server's, read once in each script; the clocks of the processes do not matter. It may
+/// [step back](crate::algorithm#when-time-steps-back).
 /// [`clock`](RedisStoreBuilder::clock) is for tests.
 ///
 /// # A hot key

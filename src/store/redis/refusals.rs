@@ -9,7 +9,7 @@ use crate::{algorithm::Member, store::Source};
 
 use super::{
     Shared,
-    changes::Asked,
+    changes::Stamp,
     joined::{Origin, Replied, Subject},
     lock,
 };
@@ -31,7 +31,7 @@ struct Refusal {
     cost: u32,
     /// What Redis has replied.
     reply: Bytes,
-    asked: Asked,
+    asked: Stamp,
     answered_at: u64,
     /// How long after the instant of the decision the first of its limits would admit it, once it
     /// was worked out. 0 if it would then.
@@ -56,13 +56,13 @@ impl Refusals {
 }
 
 impl Shared {
-    /// A call about this is sent now; none, if its refusals are not to be remembered.
-    pub(super) fn asks(&self, subject: &Subject) -> Option<Asked> {
+    /// The stamp of a call about this; none, if its refusals are not to be remembered.
+    pub(super) fn stamp_to_remember(&self, subject: &Subject) -> Option<Stamp> {
         self.refusals.as_ref()?;
         // What is held beside a list, and what a limit in shadow would say, is not told later.
         let is_held = |member: &Member| member.settled || subject.leases().is_some();
         let is_unsaid = |member: &Member| member.in_shadow || member.has_list() && is_held(member);
-        (!subject.has(is_unsaid)).then(|| self.asked(subject))
+        (!subject.has(is_unsaid)).then(|| self.stamp(subject))
     }
 
     /// The reply to a refused request, if this cost would still be refused. `fits_after` says of a
@@ -77,7 +77,7 @@ impl Shared {
         fits_after: impl FnOnce(&Bytes, u32) -> Option<u64>,
     ) -> Option<Replied> {
         let refusals = self.refusals.as_ref()?;
-        let asked = self.asked(subject);
+        let now = self.stamp(subject);
         let mut known = lock(&refusals.known);
         // One that is over stays until the next answer.
         let refusal = known.get_mut(subject)?;
@@ -86,12 +86,12 @@ impl Shared {
         }
         let fits_after = refusal.fits_after?;
         let counts_for = refusals.counts_for(fits_after);
-        let age = asked.at.checked_sub(refusal.asked.at)?;
-        if fits_after == 0 || age >= counts_for || asked.is_changed_since(refusal.asked) {
+        let age = now.at.checked_sub(refusal.asked.at)?;
+        if fits_after == 0 || age >= counts_for || now.is_changed_since(refusal.asked) {
             return None;
         }
         let is_as_large = cost == refusal.cost || cost > refusal.cost && subject.says_all();
-        let since = asked.at.saturating_sub(refusal.answered_at);
+        let since = now.at.saturating_sub(refusal.answered_at);
         // If it counts beyond its turn, it says how long it still counts.
         let since = since.min(fits_after.saturating_sub(counts_for - age));
         let origin = Origin {
@@ -109,11 +109,11 @@ impl Shared {
 
     /// Remembers what Redis has refused, unless a bucket was changed meanwhile: a change that Redis
     /// has made later may have been answered earlier.
-    pub(super) fn remember(&self, subject: &Subject, asked: Asked, cost: u32, reply: &Bytes) {
+    pub(super) fn remember(&self, subject: &Subject, asked: Stamp, cost: u32, reply: &Bytes) {
         let Some(refusals) = &self.refusals else {
             return;
         };
-        let answered = self.asked(subject);
+        let answered = self.stamp(subject);
         if answered.is_changed_since(asked) {
             return;
         }

@@ -24,15 +24,15 @@ impl Leases {
         let mut idle = Vec::new();
         let is_wall_time = shared.clock.is_none();
         for (subject, bucket) in &mut known.buckets {
-            let is_over = |lease: &mut Lease| {
-                let now = shared.asked(subject);
+            let is_due = |lease: &mut Lease| {
+                let now = shared.stamp(subject);
                 let mut is_kept = || !self.is_over(lease, now.at) && is_out(subject);
                 !lease.can_be_spent(now, self.time, is_wall_time) && !is_kept()
             };
             if idle.len() == SETTLED_AT_ONCE {
                 break;
             }
-            if let Some(lease) = shared.taken(bucket.lease.take_if(is_over)) {
+            if let Some(lease) = shared.taken(bucket.lease.take_if(is_due)) {
                 idle.push((subject.clone(), lease));
             }
         }

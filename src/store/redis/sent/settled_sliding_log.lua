@@ -44,9 +44,9 @@ local op, now, cost_1, units_1, slot_1, span_1, named_1, taken_1, at_most_1,
 -- Error    UNREADABLE, if a key has a value that no script wrote
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has
--- caught up. If that would take longer than the key lives, and the clock is the server's, the state
--- goes on where it was, and `ahead` says how far that is ahead of the server. Looks and refusals
--- write only this, and what a list has held in generations that have ended.
+-- caught up. If that is longer than from `last` to `key_expires_at`, and the clock is the server's,
+-- the state goes on where it was, and `ahead` says how far that is ahead of the server. Looks and
+-- refusals write only this, and what a list has held in generations that have ended.
 --
 -- A key lives a sixty-fourth and a second longer than its state matters, so that few charges move
 -- its expiry, which goes by the server's clock: with a caller's it is a minute at least.
