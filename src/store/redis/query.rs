@@ -133,8 +133,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         Some(refused)
     }
 
-    /// For how many microseconds this cost is surely refused: until the first limit that has refused
-    /// it would admit it, or, by a list, until more is replenished, of which the reply says nothing.
+    /// For how many microseconds this cost is surely refused: until the first limit that has
+    /// refused it would admit it, or, by a list, until more is replenished, of which the reply says
+    /// nothing.
     fn fits_after(&self, subject: &Subject, reply: &Bytes, cost: u32) -> Option<u64> {
         let reply = std::slice::from_ref(reply);
         let has_a_list = subject.has(Member::has_list);
