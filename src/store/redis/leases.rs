@@ -1,17 +1,17 @@
 //! Units that a process holds of a bucket, to spend them without asking Redis.
 //!
 //! A lease is a hold: all that is held fits (`settled.rs`). A unit is spent at most a lease time
-//! after it was asked for, by this process's clock, and the server holds it for ten times as long at
-//! least, by its own: so it is held when it is spent. It is charged later, when it is settled or its
-//! hold ends; at the instant of spending it would have fitted too, and time would only have paid it
-//! off sooner. So what is spent stays within the bound, by the instant of spending.
+//! after it was asked for, by this process's clock, and the server holds it for ten times as long
+//! at least, by its own: so it is held when it is spent. It is charged later, when it is settled or
+//! its hold ends; at the instant of spending it would have fitted too, and time would only have
+//! paid it off sooner. So what is spent stays within the bound, by the instant of spending.
 //!
 //! The script settles the lease of before, decides about the requests that wait, and holds a
 //! surplus: what this process has used within its last lease time, at most half of the room, and so
 //! much that all processes together hold no more than a quarter of the limit.
 //!
-//! The lock of the leases is taken before that of the counters; that of the calls on their way before
-//! that of the refusals.
+//! The lock of the leases is taken before that of the counters; that of the calls on their way
+//! before that of the refusals.
 
 mod idle;
 mod used;
