@@ -263,7 +263,10 @@ impl<'a, K> Event<'a, K> {
         self.store_time
     }
 
-    /// Where the store has decided: `None` if no store did.
+    /// How the limit's store has decided; of a call that waits, the last time.
+    ///
+    /// `None` if it has not: the outcome is `store_error`, `degraded` or `debited`, or no store was
+    /// asked.
     pub fn source(&self) -> Option<Source> {
         self.source
     }

@@ -183,7 +183,7 @@ impl<S> Verdict<S> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// Where the buckets are.
+    /// By the bucket: in memory, or in Redis, which was asked.
     Store,
     /// In this process, by a refusal that a `RedisStore` has
     /// remembered (`remember_refusals`).

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use tollgate::observe::{Event, Observe, Outcome};
+use tollgate::{
+    observe::{Event, Observe, Outcome},
+    store::Source,
+};
 
 /// Panics at whatever has this outcome.
 pub(crate) fn panics_at<K>(outcome: Outcome) -> impl Fn(&Event<'_, K>) + Clone {
@@ -65,6 +68,9 @@ impl<K: Debug> Observe<K> for Seen {
             line += ", answered";
         }
         assert_eq!(event.store_time(), None);
+        let decided = [Outcome::Admitted, Outcome::Refused, Outcome::ShadowRefused];
+        let source = decided.contains(&event.outcome()).then_some(Source::Store);
+        assert_eq!(event.source(), source, "{line}");
         self.0.lock().unwrap().push(line);
     }
 }

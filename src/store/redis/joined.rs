@@ -22,7 +22,7 @@ use super::{
     arguments::{KeyQuery, Units, costs_of_each},
     changes::Stamp,
     failure,
-    leases::{Leases, Leasing},
+    leases::Leases,
     lock,
     reply::{is_charged, overridden, refused_after},
     run::Wait,
@@ -303,7 +303,7 @@ impl Call {
     async fn ask(&self, costs: &[u32], deadline: Instant) -> Result<Vec<Bytes>, StoreError> {
         let (shared, subject) = (&self.shared, &self.subject);
         let leasing = shared.leasing(subject, costs);
-        let replies = if let Some(leasing) = leasing.filter(Leasing::says_something) {
+        let replies = if let Some(leasing) = leasing {
             let asked = leasing.ask(self.arguments(0), costs.to_vec(), deadline);
             // What is held is kept also if the caller goes away.
             let asked = tokio::spawn(asked).await;

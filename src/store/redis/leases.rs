@@ -77,6 +77,7 @@ struct Known {
 }
 
 /// A bucket that this process uses.
+#[derive(Default)]
 struct Bucket {
     used: Use,
     /// Whether a call that brings a lease is on its way.
@@ -102,15 +103,6 @@ fn most_held(limit: &KeyQuery) -> u64 {
 }
 
 impl Bucket {
-    fn new(now: u64) -> Self {
-        Self {
-            used: Use::new(now),
-            is_asked_for: false,
-            asks_again_at: 0,
-            lease: None,
-        }
-    }
-
     fn is_needed(&self) -> bool {
         self.lease.is_some() || self.is_asked_for
     }
@@ -135,12 +127,12 @@ impl Lease {
 }
 
 impl Leases {
+    /// For a lease time of 1 ms to 60 s.
     pub(super) fn new(time: Duration) -> Self {
-        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
-        let held_for = time.saturating_mul(HELD_FOR_TIMES);
+        let time = time.as_micros() as u64;
         Self {
             time,
-            held_for: held_for.max(HELD_FOR_AT_LEAST_MICROS),
+            held_for: (time * HELD_FOR_TIMES).max(HELD_FOR_AT_LEAST_MICROS),
             known: Mutex::default(),
         }
     }
@@ -149,11 +141,6 @@ impl Leases {
     /// longer, which is at most a quarter of its period.
     pub(super) fn can_hold(&self, limit: &KeyQuery) -> bool {
         most_held(limit) > 0 && self.time <= limit.window / 4
-    }
-
-    /// Whether Redis has ended it.
-    fn is_over(&self, lease: &Lease, now: u64) -> bool {
-        now.saturating_sub(lease.asked.at) >= self.held_for
     }
 
     /// The bytes of one step: see `frame.lua`.
@@ -221,16 +208,16 @@ impl Shared {
         Some((reply, origin))
     }
 
-    /// A call about a subject that can be leased is sent now, with these costs: what it says of
-    /// leases.
+    /// A call about this is sent now, with these costs: what it says of leases, if it does.
     pub(super) fn leasing(self: &Arc<Self>, subject: &Subject, costs: &[u32]) -> Option<Leasing> {
         let (leases, now) = (subject.leases()?, self.stamp(subject));
         let mut known = lock(&leases.known);
         known.make_room(now.at, leases.time);
-        let has_room = known.leased < MAX_BUCKETS / 2;
-        let new = || Bucket::new(now.at);
-        let bucket = known.buckets.entry(subject.clone()).or_insert_with(new);
+        let known = &mut *known;
+        let bucket = known.buckets.entry(subject.clone()).or_default();
         let settled = self.taken(bucket.lease.take());
+        known.leased -= usize::from(settled.is_some());
+        let has_room = known.leased < MAX_BUCKETS / 2;
         let [decisions, units] = bucket.used.lately(now.at, leases.time);
         let decisions = decisions + costs.len() as u64;
         let units = units + costs.iter().copied().map(u64::from).sum::<u64>();
@@ -240,18 +227,16 @@ impl Shared {
             false => 0,
         };
         bucket.is_asked_for |= wanted > 0;
-        known.leased -= usize::from(settled.is_some());
         known.leased += usize::from(wanted > 0);
-        drop(known);
-        Some(Leasing {
+        let is_needed = settled.is_some() || wanted > 0;
+        is_needed.then(|| Leasing {
             shared: Arc::clone(self),
             subject: subject.clone(),
-            leases,
+            leases: Arc::clone(&leases),
             settled,
             wanted,
             asked: now,
             asked_at: SystemTime::now(),
-            has_brought: false,
         })
     }
 
@@ -280,11 +265,10 @@ impl Shared {
     /// So many units were not spent: they were given back, or are lost.
     fn count_unspent(&self, units: u32, is_given_back: bool) {
         let mut usage = lock(&self.servers.settings.usage);
-        let counter = match is_given_back {
-            true => &mut usage.units_given_back,
-            false => &mut usage.units_lost,
-        };
-        *counter += u64::from(units);
+        match is_given_back {
+            true => usage.units_given_back += u64::from(units),
+            false => usage.units_lost += u64::from(units),
+        }
     }
 }
 
@@ -298,15 +282,9 @@ pub(super) struct Leasing {
     wanted: u32,
     asked: Stamp,
     asked_at: SystemTime,
-    has_brought: bool,
 }
 
 impl Leasing {
-    /// Whether it settles a lease or asks for one.
-    pub(super) fn says_something(&self) -> bool {
-        self.settled.is_some() || self.wanted > 0
-    }
-
     /// Settles the lease of before, decides about these costs, and keeps the new lease.
     pub(super) async fn ask(
         mut self,
@@ -321,15 +299,14 @@ impl Leasing {
         self.answered(replies, &costs)
     }
 
-    /// The call has been answered, or nobody waits for it any more.
+    /// The call has been answered, or has failed.
     fn answered(
         &mut self,
         replies: Result<Vec<Bytes>, StoreError>,
         costs: &[u32],
     ) -> Result<Vec<Bytes>, StoreError> {
         if let Some(lease) = &self.settled {
-            let is_in_time = !self.leases.is_over(lease, self.asked.at);
-            (self.shared).count_unspent(lease.left, replies.is_ok() && is_in_time);
+            (self.shared).count_unspent(lease.left, replies.is_ok());
             if lease.left > 0 {
                 self.shared.gave_back(&self.subject);
             }
@@ -394,19 +371,18 @@ impl Leasing {
 
     fn begin(&mut self, lease: Lease) {
         let mut known = lock(&self.leases.known);
-        let Some(bucket) = known.buckets.get_mut(&self.subject) else {
-            return;
-        };
         let mut usage = lock(&self.shared.servers.settings.usage);
         usage.units_leased += u64::from(lease.held);
         usage.units_held += u64::from(lease.held);
         drop(usage);
+        let bucket = known.buckets.entry(self.subject.clone()).or_default();
         if lease.answered_at.saturating_sub(lease.asked.at) >= self.leases.time {
             // The server is slower than that: nothing can be spent, and others lack what is held.
             bucket.asks_again_at = lease.answered_at.saturating_add(self.leases.held_for);
         }
+        bucket.is_asked_for = false;
         bucket.lease = Some(lease);
-        self.has_brought = true;
+        self.wanted = 0;
         if (known.settling.as_ref()).is_none_or(AbortHandle::is_finished) {
             let settling = idle::settle(Arc::clone(&self.leases), Arc::clone(&self.shared));
             known.settling = Some(tokio::spawn(settling).abort_handle());
@@ -420,7 +396,7 @@ impl Drop for Leasing {
             return;
         }
         let mut known = lock(&self.leases.known);
-        known.leased -= usize::from(!self.has_brought);
+        known.leased -= 1;
         if let Some(bucket) = known.buckets.get_mut(&self.subject) {
             bucket.is_asked_for = false;
         }

@@ -139,9 +139,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     fn fits_after(&self, subject: &Subject, reply: &Bytes, cost: u32) -> Option<u64> {
         let reply = std::slice::from_ref(reply);
         let has_a_list = subject.has(Member::has_list);
-        if has_a_list && self.replies(reply, cost)?.holds() {
+        if has_a_list && self.replies(reply, cost)?.hold_beside_a_list() {
             // What others hold comes back at any time, and a list does not say what fits then.
-            return None;
+            return Some(0);
         }
         let refused = self.read(reply, cost, Origin::ASKED)?;
         let mut fits_after = Duration::MAX;

@@ -178,9 +178,10 @@ impl Replies {
         Some(replies)
     }
 
-    /// Whether units are held.
-    pub(super) fn holds(&self) -> bool {
-        self.members.iter().any(|member| !member.held.is_empty())
+    /// Whether units are held beside a list.
+    pub(super) fn hold_beside_a_list(&self) -> bool {
+        let mut lists = self.members.iter().filter(|it| !it.extra.is_empty());
+        lists.any(|it| it.held.chunks_exact(3).any(|held| held[2] > 0))
     }
 
     fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {

@@ -11,8 +11,9 @@ use crate::{
 /// [`usage`](super::RedisStore::usage).
 ///
 /// A decision is a `check` or `check_cost`, or a request through a layer. One whose caller went
-/// away before the answer is counted only if it holds units or a place in flight. Those that were
-/// neither [`remembered`](Self::remembered) nor [`leased`](Self::leased) have asked Redis.
+/// away before the answer is counted only if it holds units or a place in flight. Of those that
+/// have admitted or refused, Redis was asked about the ones that were neither
+/// [`remembered`](Self::remembered) nor [`leased`](Self::leased).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisUsage {
@@ -39,13 +40,12 @@ pub struct RedisUsage {
     pub leased: u64,
     /// How many units this process has leased.
     pub units_leased: u64,
-    /// How many of them it holds right now: nobody else can spend them.
+    /// How many of them it holds right now and has not spent; not those on their way back.
     pub units_held: u64,
     /// How many leased units this process has given back unspent.
     pub units_given_back: u64,
-    /// How many units the calls that failed asked for or gave back, and how many were given back
-    /// when Redis had charged them as spent already. What it holds is kept from all until it ends:
-    /// see [`leased`](super::RedisStore::leased).
+    /// How many units the calls that failed asked for or gave back. Of these, what Redis holds is
+    /// kept from all until it ends: see [`leased`](super::RedisStore::leased).
     pub units_lost: u64,
     /// How many commands wait for Redis's answer right now; not those that have timed out.
     pub in_flight: usize,

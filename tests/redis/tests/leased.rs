@@ -216,7 +216,7 @@ async fn what_remains_is_what_was_not_spent_and_what_lies_idle_is_given_back() {
 }
 
 async fn what_remains<A: Scripted>(server: &Server, rule: A) {
-    let lease_time = Duration::from_millis(500);
+    let lease_time = Duration::from_secs(1);
     let others = patient(server.client().await).build();
     let others = RateLimiter::new(rule.clone(), others);
     let (limiter, store, decisions) = in_use((server, rule), lease_time).await;

@@ -215,14 +215,15 @@ async fn a_key_that_was_refused_costs_one_script_for_each_unit_it_is_admitted() 
 #[tokio::test]
 async fn a_log_that_refuses_what_others_have_leased_admits_it_as_soon_as_they_give_it_back() {
     let server = Server::start().await;
-    let rule = SlidingLog::new(Quota::per_hour(400));
+    let rule = SlidingLog::new(Quota::per_hour(4_000));
     let others = patient(server.client().await).build();
-    let others = others.leased(Duration::from_millis(300));
+    let others = others.leased(Duration::from_secs(2));
     let asking = RateLimiter::new(rule.clone(), others.clone());
-    while others.usage().units_held < 20 {
-        asking.check("bob").await.unwrap();
-    }
     let limiter = RateLimiter::new(rule, remembering(&server, LONG).await);
+    limiter.check("bob").await.unwrap();
+    while others.usage().units_held < 20 {
+        assert!(asking.check("bob").await.unwrap().is_admitted());
+    }
     let left = limiter.peek("bob").await.unwrap().remaining() as u32;
     let check = async || limiter.check_cost("bob", left + 1).await.unwrap();
     assert!(!check().await.is_admitted());

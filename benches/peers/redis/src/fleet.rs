@@ -145,12 +145,12 @@ fn lasting() -> Duration {
 async fn ask(stores: Vec<Decide>) -> [usize; 3] {
     let (tasks, begin) = (LocalSet::new(), Instant::now());
     let end = lasting();
-    let sums = Rc::new(Cell::new([0; 3]));
+    let (sums, mut asking) = (Rc::new(Cell::new([0; 3])), Vec::new());
     for store in stores {
         let store = Rc::new(RefCell::new(store));
         for task in 0..TASKS {
             let (store, sums) = (Rc::clone(&store), Rc::clone(&sums));
-            tasks.spawn_local(async move {
+            asking.push(tasks.spawn_local(async move {
                 let mut next = begin + INTERVAL * task as u32 / TASKS as u32;
                 while next < begin + end {
                     sleep_until(next.into()).await;
@@ -165,9 +165,12 @@ async fn ask(stores: Vec<Decide>) -> [usize; 3] {
                     ]);
                     next += INTERVAL;
                 }
-            });
+            }));
         }
     }
     tasks.await;
+    for one in asking {
+        one.await.expect("no panic");
+    }
     sums.get()
 }

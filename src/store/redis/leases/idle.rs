@@ -26,7 +26,8 @@ impl Leases {
         for (subject, bucket) in &mut known.buckets {
             let is_due = |lease: &mut Lease| {
                 let now = shared.stamp(subject);
-                let mut is_kept = || !self.is_over(lease, now.at) && is_out(subject);
+                let age = now.at.saturating_sub(lease.asked.at);
+                let mut is_kept = || age < self.held_for && is_out(subject);
                 !lease.can_be_spent(now, self.time, is_wall_time) && !is_kept()
             };
             if idle.len() == SETTLED_AT_ONCE {
@@ -67,26 +68,21 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
             _ => round,
         };
         for (subject, lease) in idle {
-            let mut steps = Vec::new();
-            leases.settle(&mut steps, &lease);
-            let is_in_time = !leases.is_over(&lease, shared.time());
-            let shared = Arc::clone(&shared);
-            tokio::spawn(async move {
-                let is_answered = settle_one(&shared, subject, steps).await;
-                shared.count_unspent(lease.left, is_answered && is_in_time);
-            });
+            let (leases, shared) = (Arc::clone(&leases), Arc::clone(&shared));
+            tokio::spawn(settle_one(leases, shared, subject, lease));
         }
     }
 }
 
-/// Says what was spent of a lease: once, and late is better than never. Whether it was answered.
-async fn settle_one(shared: &Arc<Shared>, subject: Subject, steps: Vec<u8>) -> bool {
-    let keys = subject.keys();
+/// Says what was spent of a lease: once, and late is better than never.
+async fn settle_one(leases: Arc<Leases>, shared: Arc<Shared>, subject: Subject, lease: Lease) {
+    let (keys, mut steps) = (subject.keys(), Vec::new());
+    leases.settle(&mut steps, &lease);
     let _changing = shared.changing(&keys[0]);
     let nothing = (Op::Decide, Units::Cost(0));
     let words = [shared.arguments(&*subject.queries, nothing), steps.into()];
     let (script, sent) = (subject.script.leased(), (&keys[..], &words[..]));
     let settled = shared.replies(Some(script), sent, shared.late()).await;
+    shared.count_unspent(lease.left, settled.is_ok());
     shared.health.record(&settled, subject.states());
-    settled.is_ok()
 }

@@ -345,7 +345,7 @@ impl<'a, L: Rule> World<'a, L> {
         Ok(())
     }
 
-    /// The last request of the process that holds its cost has spent so much, or as much as it holds.
+    /// The last request of the process that holds its cost has spent so much, or all of it.
     fn end_hold(&mut self, number: usize, process: usize, spent: u32, now: u64) {
         let Some(hold) = self.hold[process].pop() else {
             return;
@@ -397,7 +397,7 @@ impl<'a, L: Rule> World<'a, L> {
         }
         let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
         let leasing = store.shared.leasing(&sent.subject, &asked);
-        if let Some(leasing) = leasing.filter(Leasing::says_something) {
+        if let Some(leasing) = leasing {
             sent.settles = leasing.settled.is_some();
             sent.steps = Some(leasing.steps(&asked));
             sent.leasing = Some(leasing);

@@ -13,13 +13,6 @@ pub(super) struct Use {
 type Used = [u64; 2];
 
 impl Use {
-    pub(super) fn new(now: u64) -> Self {
-        Self {
-            begin: now,
-            ..Self::default()
-        }
-    }
-
     pub(super) fn count(&mut self, now: u64, lease_time: u64, used: Used) {
         let passed = now.saturating_sub(self.begin) / lease_time;
         if passed > 0 {
@@ -45,7 +38,7 @@ mod tests {
 
     #[test]
     fn use_of_long_ago_does_not_count() {
-        let mut known = Use::new(0);
+        let mut known = Use::default();
         known.count(50, 100, [2, 8]);
         assert_eq!(known.lately(99, 100), [2, 8]);
         assert_eq!(known.lately(150, 100), [1, 4]);

@@ -161,7 +161,7 @@ async fn a_limit_that_is_reloaded_back_and_forth_while_it_is_leased_lets_all_its
     let [by_large, by_small] = [sum(|it| it.0[0]), sum(|it| it.0[1])];
     let leased = sum(|it| it.1.leased);
     assert!(by_small <= LIMIT / 2, "{by_small}");
-    assert!(by_small > 500 && leased > 2_000, "{by_small} {leased}");
+    assert!(by_small > 0 && leased > 2_000, "{by_small} {leased}");
     let limiter = RateLimiter::new(daily(LIMIT), patient(server.client().await).build());
     let admitted = Cell::new(by_large + by_small);
     until("all units", async || {
