@@ -7,7 +7,7 @@ use crate::{
     store::{AsKey, Ask, Change, Verdict},
 };
 
-use super::{LocalUsage, locked_state::OwnKey, policies::PolicyTables, table::Visit};
+use super::{LocalUsage, deferred_drop::DeferredDrops, policies::PolicyTables};
 
 /// A limit whose buckets a [`LocalStore`](super::LocalStore) can keep: an algorithm, or an
 /// [`EachOf`](crate::EachOf) of several.
@@ -76,7 +76,8 @@ impl<A: KeyLimit, K> LocalBuckets<K> for A {
     ) where
         K: Key,
     {
+        let mut drops = DeferredDrops::new();
         let table = tables.table(self.policy_id());
-        Visit::new(self, table, OwnKey::Copied(key), &|| clock.now()).change(change);
+        table.change(self, key, change, &|| clock.now(), &mut drops);
     }
 }

@@ -110,7 +110,7 @@ impl<K: Key, S> LockedState<'_, K, S> {
 /// where several keys are locked together, such a key was copied before, and is moved.
 pub(super) enum OwnKey<'a, Q: ToOwned + ?Sized> {
     Copied(&'a Q),
-    Moved(Option<Q::Owned>),
+    Moved(&'a mut Option<Q::Owned>),
 }
 
 impl<Q: ToOwned + ?Sized> OwnKey<'_, Q> {
@@ -121,7 +121,7 @@ impl<Q: ToOwned + ?Sized> OwnKey<'_, Q> {
         }
     }
 
-    pub(super) fn own(&mut self) -> Q::Owned {
+    pub(super) fn own(self) -> Q::Owned {
         match self {
             Self::Copied(key) => key.to_owned(),
             Self::Moved(key) => key.take().expect(MOVED_ONCE),

@@ -14,11 +14,11 @@ use crate::{
 
 use super::{
     LocalBuckets,
+    deferred_drop::DeferredDrops,
     locked_state::OwnKey,
     overflow::Now,
     policies::PolicyTables,
-    several::decide,
-    table::{DecidesTogether, Visit},
+    several::{DecidesTogether, KeyedLimit, decide},
 };
 
 impl LocalBuckets<RuleKey> for RuleLimits {
@@ -54,8 +54,9 @@ impl LocalBuckets<RuleKey> for RuleLimits {
         let key = key.to_owned();
         for (place, Charge { limit, key }) in key.charges().iter().enumerate() {
             if let Some(change) = change.of_part(|all| Some(all.each().nth(place)?.1)) {
+                let mut drops = DeferredDrops::new();
                 let table = tables.table(limit.table_id());
-                Visit::new(&**limit, table, OwnKey::Copied(key), &|| clock.now()).change(change);
+                table.change(&**limit, key, change, &|| clock.now(), &mut drops);
             }
         }
     }
@@ -70,7 +71,7 @@ fn decide_several(
 ) -> Verdict<RuleSnapshot> {
     let members = charges.iter().map(|Charge { limit, key }| {
         let table = tables.table(limit.table_id());
-        (limit, Visit::new(&**limit, table, OwnKey::Copied(key), now))
+        (limit, KeyedLimit::new(&**limit, table, OwnKey::Copied(key)))
     });
     let mut members: ArrayVec<_, MAX_LIMITS> = members.collect();
     let admitted = {
@@ -80,7 +81,7 @@ fn decide_several(
         decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
     };
     let snapshots = members.into_iter();
-    let snapshots = snapshots.filter_map(|(limit, it)| Some((limit.clone(), it.verdict?.snapshot)));
+    let snapshots = snapshots.filter_map(|(limit, it)| Some((limit.clone(), it.snapshot?)));
     let snapshot = RuleSnapshot(snapshots.collect());
     Verdict::new(admitted, snapshot)
 }

@@ -105,188 +105,117 @@ impl<K: Key, S> Table<K, S> {
         ask: Ask,
         now: Now<'_>,
     ) {
-        let mut visit = Visit::new(limit, self, OwnKey::Copied(key), now);
-        match unknown {
-            Some(unknown) => {
-                visit.place = Some(visit.place_of_unknown(unknown, Some(ask.charge())));
-            }
-            None => visit.lock(ask.charge()),
-        }
-        visit.decide(ask, now());
-        *verdict = visit.verdict.take();
-        let admitted = verdict.as_ref().is_some_and(|verdict| verdict.admitted);
-        visit.unlock(admitted && ask.charge() > 0);
-        visit.afterwards();
-    }
-}
-
-/// What is done about one key, beside the fast way to decide.
-pub(super) struct Visit<'a, A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> {
-    /// The state that it is about, while it is locked; or what decides about the key instead of the
-    /// limit: then it has no state. The first to be dropped.
-    place: Option<Result<LockedState<'a, K, A::State>, Override>>,
-    limit: &'a A,
-    table: &'a Table<K, A::State>,
-    key: OwnKey<'a, Q>,
-    now: Now<'a>,
-    sweep_is_due: bool,
-    /// What was decided.
-    pub(super) verdict: Option<Verdict<A::Snapshot>>,
-    /// What is dropped when no lock is held any more: with the visit.
-    pub(super) drops: DeferredDrops<K, A::State>,
-}
-
-/// The steps of a decision about one key, whatever its limit and key are. Several decisions are
-/// made together: each step of all of them before the next.
-pub(super) trait DecidesTogether {
-    fn lock(&mut self, cost: u32);
-
-    /// Whether it admits the cost. It is locked.
-    fn admits(&mut self, cost: u32, now: Timestamp) -> bool;
-
-    /// Charges the cost, if it is to be charged, and says what was decided.
-    fn decide(&mut self, ask: Ask, now: Timestamp);
-
-    fn unlock(&mut self, is_charged: bool);
-
-    /// What is left to do without a lock.
-    fn afterwards(&mut self);
-}
-
-impl<A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> DecidesTogether for Visit<'_, A, K, Q> {
-    fn lock(&mut self, cost: u32) {
-        self.lock_for(Some(cost));
-    }
-
-    fn admits(&mut self, cost: u32, now: Timestamp) -> bool {
-        match &mut self.place {
-            Some(Ok(place)) => self.limit.judge(place.state(), cost, now),
-            Some(Err(overriding)) => overriding.decide(self.limit, cost, now).0,
-            None => true,
-        }
-    }
-
-    fn decide(&mut self, ask: Ask, now: Timestamp) {
-        let (limit, place) = (self.limit, self.place.as_mut());
-        self.verdict = place.map(|place| match place {
-            Ok(place) => ask.decide(limit, place.state(), now),
+        let mut drops = DeferredDrops::new();
+        let (key, charge) = (OwnKey::Copied(key), (Some(ask.charge()), now));
+        let mut place = match unknown {
+            Some(unknown) => self.place_of_unknown(unknown, limit, key, charge, &mut drops),
+            None => self.place_of(limit, key, charge, &mut drops),
+        };
+        let decided = match &mut place {
+            Ok(place) => ask.decide(limit, place.state(), now()),
             Err(overriding) => {
-                let (admitted, snapshot) = overriding.decide(limit, ask.cost(), now);
+                let (admitted, snapshot) = overriding.decide(limit, ask.cost(), now());
                 Verdict::new(admitted, snapshot)
             }
-        });
-    }
-
-    fn unlock(&mut self, is_charged: bool) {
-        if let Some(Ok(place)) = self.place.take() {
-            self.sweep_is_due = place.leave(&self.table.overflow, is_charged, &mut self.drops);
+        };
+        let is_charged = decided.admitted && ask.charge() > 0;
+        *verdict = Some(decided);
+        if let Ok(place) = place
+            && place.leave(&self.overflow, is_charged, &mut drops)
+        {
+            self.shards.sweep_next(limit, now());
         }
+        self.overflow.warn_once_if_used();
     }
 
-    fn afterwards(&mut self) {
-        if self.sweep_is_due {
-            self.table.shards.sweep_next(self.limit, (self.now)());
-        }
-        self.table.overflow.warn_once_if_used();
-    }
-}
-
-impl<'a, A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> Visit<'a, A, K, Q> {
-    pub(super) fn new(
-        limit: &'a A,
-        table: &'a Table<K, A::State>,
-        key: OwnKey<'a, Q>,
-        now: Now<'a>,
-    ) -> Self {
-        Self {
-            limit,
-            table,
-            key,
-            now,
-            place: None,
-            sweep_is_due: false,
-            verdict: None,
-            drops: DeferredDrops::new(),
-        }
-    }
-
-    /// Changes what the key was charged.
-    pub(super) fn change(&mut self, change: Change<'_, A::Snapshot>) {
-        let (limit, now) = (self.limit, self.now);
+    /// Changes what a key was charged. Afterwards, once no lock is held, `drops` is to be dropped.
+    pub(super) fn change<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        change: Change<'_, A::Snapshot>,
+        now: Now<'_>,
+        drops: &mut DeferredDrops<K, S>,
+    ) {
         // The bucket that is shared is not charged more than fits: others would pay it off.
-        let charged = |state: &A::State, is_shared: bool, held: u32, units: u32| match is_shared {
+        let charged = |state: &S, is_shared: bool, held: u32, units: u32| match is_shared {
             true => units.min(held.saturating_add(room(limit, state, now()))),
             false => units,
         };
         match change {
             Change::Debit(0) => {}
-            Change::Debit(units) => self.debit(|state, is_shared| {
+            Change::Debit(units) => self.debit(limit, key, (now, drops), |state, is_shared| {
                 let units = charged(state, is_shared, 0, units);
                 limit.debit(state, units.into(), now());
             }),
             Change::Refund(_) => {
-                let (shards, hash) = (&self.table.shards, self.table.shards.hash(self.key.known()));
-                if let Some(state) = shards
-                    .lock(hash)
-                    .entries
-                    .find_mut(hash, is(self.key.known()))
-                {
+                let hash = self.shards.hash(key);
+                if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key)) {
                     change.apply(limit, state, now());
                 }
             }
             Change::End(admission, ending) => {
-                let mut end = |state: &mut A::State, is_shared: bool| {
+                let mut end = |state: &mut S, is_shared: bool| {
                     let mut ending = ending;
                     if let Ending::Settled { held, spent } = &mut ending {
                         *spent = charged(state, is_shared, *held, *spent);
                     }
                     limit.end(state, admission, ending, now());
                 };
-                if !self.where_it_lies(admission, &mut end)
+                if !self.where_it_lies(limit, key, admission, &mut end)
                     && let Ending::Settled { held, spent } = ending
                     && spent > held
                 {
-                    self.debit(end);
+                    self.debit(limit, key, (now, drops), end);
                 }
             }
-            Change::Reset => self.reset(),
-            Change::Override(overriding) if overriding.until <= now() => self.reset(),
+            Change::Reset => self.reset(limit, key, drops),
+            Change::Override(overriding) if overriding.until <= now() => {
+                self.reset(limit, key, drops)
+            }
             Change::Override(overriding) => {
-                let (shards, own) = (&self.table.shards, self.key.own());
-                shards.set_override(own, (overriding, now()), &mut self.drops);
+                (self.shards).set_override(key.to_owned(), (overriding, now()), drops);
             }
         }
     }
 
-    /// Changes the state of the key, which gets an entry if it has none and there is room. If there
+    /// Changes the state of a key, which gets an entry if it has none and there is room. If there
     /// is none, the bucket that new keys share is changed.
-    fn debit(&mut self, change: impl FnOnce(&mut A::State, bool)) {
-        self.lock_for(None);
-        if let Some(Ok(place)) = &mut self.place {
-            let is_shared = place.is_shared();
-            change(place.state(), is_shared);
+    fn debit<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        (now, drops): (Now<'_>, &mut DeferredDrops<K, S>),
+        change: impl FnOnce(&mut S, bool),
+    ) {
+        let Ok(mut place) = self.place_of(limit, OwnKey::Copied(key), (None, now), drops) else {
+            return;
+        };
+        let is_shared = place.is_shared();
+        change(place.state(), is_shared);
+        if place.leave(&self.overflow, true, drops) {
+            self.shards.sweep_next(limit, now());
         }
-        self.unlock(true);
-        self.afterwards();
     }
 
     /// Changes the state that has what an admission took: that of the key's entry, or that of the
     /// bucket that new keys share. Says whether one has it.
-    fn where_it_lies(
+    fn where_it_lies<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
         &self,
+        limit: &A,
+        key: &Q,
         admission: &A::Snapshot,
-        change: &mut impl FnMut(&mut A::State, bool),
+        change: &mut impl FnMut(&mut S, bool),
     ) -> bool {
-        let has_it =
-            |state: &A::State| !(A::SETTLES || A::IN_FLIGHT) || self.limit.holds(state, admission);
-        let (table, hash) = (self.table, self.table.shards.hash(self.key.known()));
-        if let Some(state) = (table.shards.lock(hash).entries).find_mut(hash, is(self.key.known()))
+        let has_it = |state: &S| !(A::SETTLES || A::IN_FLIGHT) || limit.holds(state, admission);
+        let hash = self.shards.hash(key);
+        if let Some(state) = self.shards.lock(hash).entries.find_mut(hash, is(key))
             && has_it(state)
         {
             change(state, false);
             return true;
         }
-        if let Some(state) = table.overflow.lock().as_mut()
+        if let Some(state) = self.overflow.lock().as_mut()
             && has_it(state)
         {
             change(state, true);
@@ -295,56 +224,70 @@ impl<'a, A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> Visit<'a, A, K, Q> {
         false
     }
 
-    /// Makes the key as good as one that was never seen. While the overflow bucket is charged it
+    /// Makes a key as good as one that was never seen. While the overflow bucket is charged it
     /// keeps its entry: without one it would start from what that bucket owes.
-    fn reset(&mut self) {
-        let (Table { shards, overflow }, key) = (self.table, self.key.known());
-        let hash = shards.hash(key);
-        let mut shard = shards.lock(hash);
-        shards.end_override(&mut shard, (hash, key), &mut self.drops);
-        if overflow.is_charged() {
+    fn reset<A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &self,
+        limit: &A,
+        key: &Q,
+        drops: &mut DeferredDrops<K, S>,
+    ) {
+        let hash = self.shards.hash(key);
+        let mut shard = self.shards.lock(hash);
+        self.shards.end_override(&mut shard, (hash, key), drops);
+        if self.overflow.is_charged() {
             if let Some(state) = shard.entries.find_mut(hash, is(key)) {
-                let before = replace(state, fresh_state(self.limit));
-                self.drops.keep(None, Some(before));
+                drops.keep(None, Some(replace(state, fresh_state(limit))));
             }
         } else if let Some((key, state)) = shard.entries.remove(hash, is(key)) {
-            self.drops.keep(Some(key), Some(state));
-            shards.uncount(1);
+            drops.keep(Some(key), Some(state));
+            self.shards.uncount(1);
         }
     }
+}
 
-    /// Locks the state that the key is judged by, until it is [unlocked](DecidesTogether::unlock).
+impl<K: Key, S> Table<K, S> {
+    /// Locks the state that a key is judged by. Afterwards [`leave`](LockedState::leave) is to be
+    /// called.
     ///
     /// If there is a cost, it is charged if it is admitted: a key that is charged nothing gets no
     /// entry. Without one the state is changed, whatever it is.
-    fn lock_for(&mut self, cost: Option<u32>) {
-        let hash = self.table.shards.hash(self.key.known());
-        let entry = entry(self.table.shards.lock(hash), (hash, self.key.known()));
-        let place = entry.or_else(|shard| {
-            let unknown = (shard, hash, (self.now)());
-            self.place_of_unknown(unknown, cost)
-        });
-        self.place = Some(place);
-    }
-
-    /// The place of a key without an entry.
     ///
     /// # Errors
     ///
-    /// What decides about the key instead of the limit.
-    fn place_of_unknown(
-        &mut self,
-        (mut shard, hash, at): Unknown<'a, K, A::State>,
-        cost: Option<u32>,
-    ) -> Result<LockedState<'a, K, A::State>, Override> {
-        let (limit, now, drops) = (self.limit, self.now, &mut self.drops);
-        let Table { shards, overflow } = self.table;
-        if let Some(overriding) = shard.overridden((hash, self.key.known()), now) {
+    /// What decides about the key instead of the limit: it has no state.
+    pub(super) fn place_of<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &'a self,
+        limit: &A,
+        key: OwnKey<'_, Q>,
+        charge: (Option<u32>, Now<'_>),
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Result<LockedState<'a, K, S>, Override> {
+        let hash = self.shards.hash(key.known());
+        match entry(self.shards.lock(hash), (hash, key.known())) {
+            Ok(entry) => Ok(entry),
+            Err(shard) => {
+                let unknown = (shard, hash, charge.1());
+                self.place_of_unknown(unknown, limit, key, charge, drops)
+            }
+        }
+    }
+
+    /// That of a key without an entry.
+    fn place_of_unknown<'a, A: KeyLimit<State = S>, Q: AsKey<K> + ?Sized>(
+        &'a self,
+        (mut shard, hash, at): Unknown<'a, K, S>,
+        limit: &A,
+        key: OwnKey<'_, Q>,
+        (cost, now): (Option<u32>, Now<'_>),
+        drops: &mut DeferredDrops<K, S>,
+    ) -> Result<LockedState<'a, K, S>, Override> {
+        if let Some(overriding) = shard.overridden((hash, key.known()), now) {
             return Err(overriding);
         }
         if let Some(cost) = cost {
             // Where the overflow bucket refuses, nobody looks for room: a flood consists of these.
-            if let Some(bucket) = overflow.lock_if_unchanged(limit, cost, now, drops) {
+            if let Some(bucket) = self.overflow.lock_if_unchanged(limit, cost, now, drops) {
                 return Ok(LockedState::Shared { bucket, shard });
             }
             let state = fresh_state(limit);
@@ -353,17 +296,17 @@ impl<'a, A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> Visit<'a, A, K, Q> {
             }
             drops.keep(None, Some(state));
         }
-        let Some(reservation) = shards.reserve(&mut shard, (limit, at), drops) else {
+        let Some(reservation) = self.shards.reserve(&mut shard, (limit, at), drops) else {
             return Ok(LockedState::Shared {
-                bucket: overflow.lock_to_decide(|| fresh_state(limit)),
+                bucket: self.overflow.lock_to_decide(|| fresh_state(limit)),
                 shard,
             });
         };
         // No lock is held while a key is copied: its own `Clone` may take its time, panic, or ask
         // this store.
         drop(shard);
-        let own = self.key.own();
-        let mut shard = match entry(shards.lock(hash), (hash, &own)) {
+        let own = key.own();
+        let mut shard = match entry(self.shards.lock(hash), (hash, &own)) {
             Err(shard) => shard,
             // Another call has given it one meanwhile.
             Ok(entry) => {
@@ -376,9 +319,9 @@ impl<'a, A: KeyLimit, K: Key, Q: AsKey<K> + ?Sized> Visit<'a, A, K, Q> {
             return Err(overriding);
         }
         // The key's own code, which may panic, runs before anything is charged.
-        shard.entries.make_room(|key| shards.hash(key));
+        shard.entries.make_room(|key| self.shards.hash(key));
         // It may have been charged in the shared bucket, and then starts from what that owes.
-        let shared = overflow.lock_if_charged(limit, now, drops);
+        let shared = self.overflow.lock_if_charged(limit, now, drops);
         let owed = shared.map(|shared| limit.inherit(&shared, now()));
         let state = owed.unwrap_or_else(|| fresh_state(limit));
         Ok(LockedState::New {
