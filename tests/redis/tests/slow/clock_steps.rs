@@ -97,6 +97,35 @@ async fn a_step_back_opens_nothing_and_locks_nobody_for_more_than_two_spans() {
 }
 
 #[tokio::test]
+async fn a_short_limit_is_locked_for_no_more_than_two_recoveries_a_sixty_fourth_and_a_second() {
+    let stepped = SteppedServer::start().await;
+    let store = patient(stepped.server().client().await).build();
+    let rule = TokenBucket::new(Quota::per_second(20)).burst(1);
+    let (limiter, recovery) = (RateLimiter::new(rule, store), SECOND / 20);
+    let mut longest = 0;
+    for step in [
+        SECOND / 10,
+        SECOND / 2,
+        SECOND * 9 / 10,
+        SECOND,
+        2 * SECOND,
+        HOUR,
+    ] {
+        assert!(limiter.check(&step).await.unwrap().is_admitted());
+        stepped.step(-step);
+        let decision = limiter.check(&step).await.unwrap();
+        let wait = micros(decision.retry_after().unwrap_or_default());
+        assert!(
+            wait <= 2 * recovery + recovery / 64 + SECOND,
+            "{wait} after {step}"
+        );
+        longest = wait.max(longest);
+    }
+    // More than two recoveries alone.
+    assert!(longest > SECOND / 2, "{longest}");
+}
+
+#[tokio::test]
 async fn a_step_forward_is_time_that_has_passed_and_the_one_back_is_not() {
     each(async |stepped, subject, limiter, _| {
         let name = subject.name;
