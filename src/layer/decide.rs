@@ -380,7 +380,7 @@ pub struct StoreQuery<Choice, Key> {
     is_enforced: bool,
     /// When the store was asked, if that is measured.
     started: Option<Instant>,
-    /// Where it was decided, once it was.
+    /// What it was decided by, once it was.
     source: Option<Source>,
 }
 

@@ -263,10 +263,10 @@ impl<'a, K> Event<'a, K> {
         self.store_time
     }
 
-    /// How the limit's store has decided; of a call that waits, the last time.
+    /// What the store has decided by; of a call that waits, the last time.
     ///
-    /// `None` if it has not: the outcome is `store_error`, `degraded` or `debited`, or no store was
-    /// asked.
+    /// `None` if the limit's own store has not decided: the outcome is `store_error`, `degraded` or
+    /// `debited`, or no store was asked.
     pub fn source(&self) -> Option<Source> {
         self.source
     }

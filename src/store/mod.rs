@@ -85,8 +85,8 @@ impl Ask {
 
 /// A change of what a key has been charged, other than by a decision.
 ///
-/// A store [need not support](Self::not_supported) one that nobody asks of it: then calls that need
-/// the change fail.
+/// A store [need not support](Self::not_supported) all of them: what needs one that it lacks is an
+/// error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Change<'a, S> {
@@ -162,12 +162,12 @@ pub struct Verdict<S> {
     pub admitted: bool,
     /// The status of the bucket right after the decision.
     pub snapshot: S,
-    /// Where it was decided.
+    /// What it was decided by.
     pub source: Source,
 }
 
 impl<S> Verdict<S> {
-    /// A verdict of a store that was [asked](Source::Store).
+    /// A verdict by the [bucket itself](Source::Store).
     #[inline]
     pub fn new(admitted: bool, snapshot: S) -> Self {
         let source = Source::Store;
@@ -179,16 +179,15 @@ impl<S> Verdict<S> {
     }
 }
 
-/// Where a store has decided about a request.
+/// What a store has decided about a request by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// By the bucket: in memory, or in Redis, which was asked.
+    /// The bucket itself: in memory, or in Redis, which was asked.
     Store,
-    /// In this process, by a refusal that a `RedisStore` has
-    /// remembered (`remember_refusals`).
+    /// A refusal that a `RedisStore` has remembered (`remember_refusals`): Redis was not asked.
     Remembered,
-    /// In this process, by units that it has leased (`leased`).
+    /// Units that a `RedisStore` has leased (`leased`): Redis was not asked.
     Leased,
 }
 
