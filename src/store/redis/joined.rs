@@ -285,7 +285,7 @@ impl Call {
         let costs: Vec<_> = decisions.iter().map(|it| it.cost).collect();
         let replies = self.ask(&costs, last + self.shared.deadline()).await;
         if let (Ok(replies), [_, _, ..]) = (&replies, &costs[..]) {
-            lock(&self.shared.servers.settings.usage).joined += replies.len() as u64;
+            self.shared.usage().joined += replies.len() as u64;
         }
         for (at, decision) in decisions.into_iter().enumerate() {
             let reply = match &replies {
@@ -303,10 +303,10 @@ impl Call {
     async fn ask(&self, costs: &[u32], deadline: Instant) -> Result<Vec<Bytes>, StoreError> {
         let (shared, subject) = (&self.shared, &self.subject);
         let leasing = shared.leasing(subject, costs);
-        let replies = if let Some(leasing) = leasing {
-            let asked = leasing.ask(self.arguments(0), costs.to_vec(), deadline);
+        let replies = if let Some(mut leasing) = leasing {
+            let (costs, wait) = (costs.to_vec(), Wait::Until(deadline));
             // What is held is kept also if the caller goes away.
-            let asked = tokio::spawn(asked).await;
+            let asked = tokio::spawn(async move { leasing.ask(&costs, wait).await }).await;
             asked.unwrap_or_else(|_| Err(failure::runtime_ends()))?
         } else {
             let (script, words) = match *costs {

@@ -19,7 +19,7 @@ mod used;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -33,7 +33,7 @@ use crate::{
 
 use super::{
     Shared,
-    arguments::KeyQuery,
+    arguments::{KeyQuery, Units},
     changes::Stamp,
     joined::{Origin, Replied, Subject, of_each},
     lock,
@@ -102,30 +102,6 @@ fn most_held(limit: &KeyQuery) -> u64 {
     limit.limit / MAX_HELD_DIVISOR
 }
 
-impl Bucket {
-    fn is_needed(&self) -> bool {
-        self.lease.is_some() || self.is_asked_for
-    }
-}
-
-impl Lease {
-    fn can_be_spent(&self, now: Stamp, time: u64, is_wall_time: bool) -> bool {
-        let Some(age) = now.at.checked_sub(self.asked.at) else {
-            return false;
-        };
-        // `now` is monotonic, and stops while a machine sleeps; the wall clock does not.
-        let ahead = || self.asked_at.elapsed().unwrap_or_default();
-        let is_paused = || ahead() > Duration::from_micros(age.saturating_add(time));
-        age < time && now.changes == self.asked.changes && !(is_wall_time && is_paused())
-    }
-
-    /// The last answer, less what was spent here: what is held for others, and what was spent.
-    fn reply(&self, subject: &Subject) -> Bytes {
-        let of_members = (&subject.queries[0].scripts.script, &self.by_member[..]);
-        without_held(&self.reply, self.left, of_members)
-    }
-}
-
 impl Leases {
     /// For a lease time of 1 ms to 60 s.
     pub(super) fn new(time: Duration) -> Self {
@@ -142,37 +118,6 @@ impl Leases {
     pub(super) fn can_hold(&self, limit: &KeyQuery) -> bool {
         most_held(limit) > 0 && self.time <= limit.window / 4
     }
-
-    /// The bytes of one step: see `frame.lua`.
-    fn step(&self, steps: &mut Vec<u8>, op: Op, [cost, units]: [u64; 2], generations: &[u64]) {
-        let held_for = if op == Op::Decide { 0 } else { self.held_for };
-        steps.push(op as u8);
-        steps.extend_from_slice(&cost.to_le_bytes()[..4]);
-        for number in [units, held_for].iter().chain(generations) {
-            steps.extend_from_slice(&number.to_le_bytes()[..BYTES]);
-        }
-    }
-
-    /// Says what was spent of a lease.
-    fn settle(&self, steps: &mut Vec<u8>, lease: &Lease) {
-        let units = [lease.held - lease.left, lease.held].map(u64::from);
-        let generations: Vec<_> = lease.by_member.iter().map(|it| it.generation).collect();
-        self.step(steps, Op::Settle, units, &generations);
-    }
-}
-
-impl Known {
-    /// Forgets buckets that are not in use, if there are many.
-    fn make_room(&mut self, now: u64, time: u64) {
-        if self.buckets.len() < MAX_BUCKETS {
-            return;
-        }
-        let is_used = |it: &Bucket| now.saturating_sub(it.used.begin) < 2 * time;
-        self.buckets.retain(|_, it| it.is_needed() || is_used(it));
-        if self.buckets.len() > MAX_BUCKETS / 2 {
-            self.buckets.retain(|_, it| it.is_needed());
-        }
-    }
 }
 
 impl Shared {
@@ -184,7 +129,7 @@ impl Shared {
         let bucket = known.buckets.get_mut(subject)?;
         let lease = bucket.lease.as_mut()?;
         let now = self.stamp(subject);
-        if ask.cost() > lease.left || !lease.can_be_spent(now, leases.time, self.clock.is_none()) {
+        if ask.cost() > lease.left || !self.can_be_spent(lease, now, leases.time) {
             return None;
         }
         lease.left -= ask.charge();
@@ -195,9 +140,11 @@ impl Shared {
                 false => now.at.saturating_sub(lease.answered_at),
             },
         };
-        let reply = lease.reply(subject);
+        // What is left is held for others, and what was spent is charged.
+        let of_members = (&subject.queries[0].scripts.script, &lease.by_member[..]);
+        let reply = without_held(&lease.reply, lease.left, of_members);
         if ask.charge() > 0 {
-            let mut usage = lock(&self.servers.settings.usage);
+            let mut usage = self.usage();
             usage.leased += 1;
             usage.units_held -= u64::from(ask.charge());
             drop(usage);
@@ -208,14 +155,29 @@ impl Shared {
         Some((reply, origin))
     }
 
+    /// Whether a unit of this lease, which is one for so long, may be spent now.
+    fn can_be_spent(&self, lease: &Lease, now: Stamp, time: u64) -> bool {
+        let Some(age) = now.at.checked_sub(lease.asked.at) else {
+            return false;
+        };
+        // `now` is monotonic, and stops while a machine sleeps; the wall clock does not.
+        let ahead = || lease.asked_at.elapsed().unwrap_or_default();
+        let is_paused = || ahead() > Duration::from_micros(age.saturating_add(time));
+        let is_wall_time = self.clock.is_none();
+        age < time && now.changes == lease.asked.changes && !(is_wall_time && is_paused())
+    }
+
     /// A call about this is sent now, with these costs: what it says of leases, if it does.
     pub(super) fn leasing(self: &Arc<Self>, subject: &Subject, costs: &[u32]) -> Option<Leasing> {
         let (leases, now) = (subject.leases()?, self.stamp(subject));
         let mut known = lock(&leases.known);
-        known.make_room(now.at, leases.time);
+        if known.buckets.len() >= MAX_BUCKETS {
+            // At most half of them are left.
+            (known.buckets).retain(|_, it| it.lease.is_some() || it.is_asked_for);
+        }
         let known = &mut *known;
         let bucket = known.buckets.entry(subject.clone()).or_default();
-        let settled = self.taken(bucket.lease.take());
+        let settled = bucket.lease.take();
         known.leased -= usize::from(settled.is_some());
         let has_room = known.leased < MAX_BUCKETS / 2;
         let [decisions, units] = bucket.used.lately(now.at, leases.time);
@@ -229,15 +191,7 @@ impl Shared {
         bucket.is_asked_for |= wanted > 0;
         known.leased += usize::from(wanted > 0);
         let is_needed = settled.is_some() || wanted > 0;
-        is_needed.then(|| Leasing {
-            shared: Arc::clone(self),
-            subject: subject.clone(),
-            leases: Arc::clone(&leases),
-            settled,
-            wanted,
-            asked: now,
-            asked_at: SystemTime::now(),
-        })
+        is_needed.then(|| Leasing::new(self, &leases, subject, (settled, wanted)))
     }
 
     /// Counts what this process has used, if it can be leased.
@@ -252,22 +206,6 @@ impl Shared {
                     bucket.used.count(now, leases.time, [1, cost.into()]);
                 }
             }
-        }
-    }
-
-    /// This lease is not spent any more.
-    fn taken(&self, lease: Option<Lease>) -> Option<Lease> {
-        lease.inspect(|lease| {
-            lock(&self.servers.settings.usage).units_held -= u64::from(lease.left);
-        })
-    }
-
-    /// So many units were not spent: they were given back, or are lost.
-    fn count_unspent(&self, units: u32, is_given_back: bool) {
-        let mut usage = lock(&self.servers.settings.usage);
-        match is_given_back {
-            true => usage.units_given_back += u64::from(units),
-            false => usage.units_lost += u64::from(units),
         }
     }
 }
@@ -285,93 +223,114 @@ pub(super) struct Leasing {
 }
 
 impl Leasing {
-    /// Settles the lease of before, decides about these costs, and keeps the new lease.
-    pub(super) async fn ask(
-        mut self,
-        arguments: Bytes,
-        costs: Vec<u32>,
-        deadline: Instant,
-    ) -> Result<Vec<Bytes>, StoreError> {
-        let (keys, words) = (self.subject.keys(), [arguments, self.steps(&costs)]);
-        let (script, wait) = (self.subject.script.leased(), Wait::Until(deadline));
-        let replies = self.shared.replies(Some(script), (&keys, &words), wait);
-        let replies = replies.await;
-        self.answered(replies, &costs)
+    /// A call that settles this lease, which is not spent any more, and asks for so many units.
+    fn new(
+        shared: &Arc<Shared>,
+        leases: &Arc<Leases>,
+        subject: &Subject,
+        (settled, wanted): (Option<Lease>, u32),
+    ) -> Self {
+        let left = settled.as_ref().map_or(0, |lease| lease.left);
+        shared.usage().units_held -= u64::from(left);
+        Self {
+            shared: Arc::clone(shared),
+            subject: subject.clone(),
+            leases: Arc::clone(leases),
+            settled,
+            wanted,
+            asked: shared.stamp(subject),
+            asked_at: SystemTime::now(),
+        }
     }
 
-    /// The call has been answered, or has failed.
-    fn answered(
+    /// Settles the lease of before, decides about these costs, and keeps the new lease.
+    pub(super) async fn ask(
         &mut self,
-        replies: Result<Vec<Bytes>, StoreError>,
         costs: &[u32],
+        wait: Wait,
     ) -> Result<Vec<Bytes>, StoreError> {
-        if let Some(lease) = &self.settled {
-            (self.shared).count_unspent(lease.left, replies.is_ok());
-            if lease.left > 0 {
-                self.shared.gave_back(&self.subject);
+        let (shared, keys) = (&self.shared, self.subject.keys());
+        let nothing = (Op::Decide, Units::Cost(0));
+        let arguments = shared.arguments(&*self.subject.queries, nothing);
+        let (script, words) = (self.subject.script.leased(), [arguments, self.steps(costs)]);
+        let replies = shared.replies(Some(script), (&keys, &words), wait).await;
+        self.answered(replies, costs)
+    }
+
+    /// The steps of the call: see `frame.lua`.
+    fn steps(&self, costs: &[u32]) -> Bytes {
+        let (mut steps, held_for) = (Vec::new(), self.leases.held_for);
+        let mut push = |op: Op, cost: u32, numbers: &[u64]| {
+            steps.push(op as u8);
+            steps.extend_from_slice(&cost.to_le_bytes());
+            for number in numbers {
+                steps.extend_from_slice(&number.to_le_bytes()[..BYTES]);
             }
+        };
+        if let Some(lease) = &self.settled {
+            let mut numbers = vec![lease.held.into(), held_for];
+            numbers.extend(lease.by_member.iter().map(|it| it.generation));
+            push(Op::Settle, lease.held - lease.left, &numbers);
         }
-        if replies.is_err() {
-            self.shared.count_unspent(self.wanted, false);
+        let mut numbers = vec![0; 2 + self.members()];
+        for &cost in costs {
+            push(Op::Decide, cost, &numbers);
         }
-        let replies = self.keep(replies?, costs.len());
-        self.shared.count_use(&self.subject, costs, &replies);
-        Ok(replies)
+        if self.wanted > 0 {
+            numbers[..2].copy_from_slice(&[most_held(&self.subject.queries[0]), held_for]);
+            push(Op::Lease, self.wanted, &numbers);
+        }
+        steps.into()
     }
 
     fn members(&self) -> usize {
         self.subject.queries[0].scripts.script.members().len()
     }
 
-    /// The steps of the call.
-    fn steps(&self, costs: &[u32]) -> Bytes {
-        let (leases, mut steps) = (&self.leases, Vec::new());
-        let none = vec![0; self.members()];
-        if let Some(lease) = &self.settled {
-            leases.settle(&mut steps, lease);
+    /// The call has been answered, or has failed. Keeps the lease that it has brought; the replies
+    /// to its decisions are left.
+    fn answered(
+        &mut self,
+        replies: Result<Vec<Bytes>, StoreError>,
+        costs: &[u32],
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let unspent = self.settled.as_ref().map_or(0, |lease| lease.left);
+        if unspent > 0 {
+            self.shared.gave_back(&self.subject);
         }
-        for &cost in costs {
-            leases.step(&mut steps, Op::Decide, [cost.into(), 0], &none);
+        let mut usage = self.shared.usage();
+        match &replies {
+            Ok(_) => usage.units_given_back += u64::from(unspent),
+            Err(_) => usage.units_lost += u64::from(unspent) + u64::from(self.wanted),
         }
-        if self.wanted > 0 {
-            let units = [self.wanted.into(), most_held(&self.subject.queries[0])];
-            leases.step(&mut steps, Op::Lease, units, &none);
-        }
-        steps.into()
-    }
-
-    /// Keeps the lease that the call has brought; the replies to its decisions are left.
-    fn keep(&mut self, replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
-        let mut replies = of_each(replies, decisions);
-        if self.settled.is_some() && replies.len() > decisions {
+        drop(usage);
+        let mut replies = of_each(replies?, costs.len());
+        if self.settled.is_some() && replies.len() > costs.len() {
             replies.remove(0);
         }
-        let brought = replies.split_off(decisions.min(replies.len()));
+        let brought = replies.split_off(costs.len().min(replies.len()));
         if let [held, reply] = &*brought
-            && let Some(lease) = self.lease(held, reply)
+            && let Some((held, by_member)) = lease_of((held, reply), self.members())
+            // No server holds more than it was asked for.
+            && held <= self.wanted
         {
-            self.begin(lease);
+            self.begin(Lease {
+                held,
+                left: held,
+                by_member,
+                asked: self.asked,
+                asked_at: self.asked_at,
+                answered_at: self.shared.time(),
+                reply: Bytes::copy_from_slice(reply),
+            });
         }
-        replies
-    }
-
-    fn lease(&self, held: &Bytes, reply: &Bytes) -> Option<Lease> {
-        let (held, by_member) = lease_of((held, reply), self.members())?;
-        // No server holds more than it was asked for.
-        (held <= self.wanted).then(|| Lease {
-            held,
-            left: held,
-            by_member,
-            asked: self.asked,
-            asked_at: self.asked_at,
-            answered_at: self.shared.time(),
-            reply: Bytes::copy_from_slice(reply),
-        })
+        self.shared.count_use(&self.subject, costs, &replies);
+        Ok(replies)
     }
 
     fn begin(&mut self, lease: Lease) {
         let mut known = lock(&self.leases.known);
-        let mut usage = lock(&self.shared.servers.settings.usage);
+        let mut usage = self.shared.usage();
         usage.units_leased += u64::from(lease.held);
         usage.units_held += u64::from(lease.held);
         drop(usage);

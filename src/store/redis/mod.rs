@@ -349,7 +349,7 @@ impl RedisStore {
     /// # Ok::<(), tollgate::ConfigError>(())
     /// ```
     pub fn usage(&self) -> RedisUsage {
-        *lock(&self.shared.servers.settings.usage)
+        *self.shared.usage()
     }
 }
 

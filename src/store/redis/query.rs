@@ -21,7 +21,6 @@ use super::{
     joined::{Origin, Subject},
     leases::Leases,
     limits::RedisLimit,
-    lock,
     reply::{Replies, overridden},
     run::Wait,
     script::Op,
@@ -67,7 +66,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             verdict.ok_or_else(failure::unreadable)
         });
         match ask {
-            Ask::Charge(_) => lock(&shared.servers.settings.usage).count(&verdict),
+            Ask::Charge(_) => shared.usage().count(&verdict),
             // What was refused before is no longer true.
             Ask::Look(_) if verdict.as_ref().is_ok_and(|seen| seen.admitted) => {
                 let subject = query.subject(Ask::Charge(1));
@@ -115,7 +114,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let (reply, origin) = self.shared.spend(&subject, ask)?;
         let admitted = self.read(&[reply], ask.charge(), origin)?;
         if ask.charge() > 0 {
-            lock(&self.shared.servers.settings.usage).admitted += 1;
+            self.shared.usage().admitted += 1;
         }
         Some(admitted)
     }
@@ -127,7 +126,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
         let refused = self.read(&[reply], cost, origin)?;
-        let mut usage = lock(&self.shared.servers.settings.usage);
+        let mut usage = self.shared.usage();
         usage.refused += 1;
         usage.remembered += 1;
         Some(refused)

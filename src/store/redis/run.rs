@@ -20,7 +20,6 @@ use crate::{
 use super::{
     Shared,
     failure::{self, NOSCRIPT},
-    lock,
     node::Node,
     reply::has_tail,
     scripts::Loadable,
@@ -66,7 +65,7 @@ impl Shared {
     ) -> Result<T, StoreError> {
         let done = tokio::time::timeout_at(deadline.into(), work).await;
         done.unwrap_or_else(|_| {
-            Err(match lock(&self.servers.settings.usage).last_answer {
+            Err(match self.usage().last_answer {
                 Some(_) => failure::timed_out(self.deadline()),
                 None => failure::not_connected_yet(),
             })
@@ -115,7 +114,7 @@ impl Shared {
         let scripts = self.script_cache.known(limit)?;
         let known = self.misconfiguration(&scripts.loadable, 0, &outage);
         let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
-        lock(&self.servers.settings.usage).count(&failed);
+        self.usage().count(&failed);
         self.health.record(&failed, []);
         failed.err()
     }

@@ -1,11 +1,13 @@
 //! The numbers that a monitor looks at: how a store's decisions ended, and how its connections are.
 
-use std::time::Instant;
+use std::{sync::MutexGuard, time::Instant};
 
 use crate::{
     error::{StoreError, StoreErrorKind},
     store::Verdict,
 };
+
+use super::{Shared, lock};
 
 /// What a [`RedisStore`](super::RedisStore) has decided so far, and how its connections are; see
 /// [`usage`](super::RedisStore::usage).
@@ -68,5 +70,11 @@ impl RedisUsage {
             },
         };
         *counter += 1;
+    }
+}
+
+impl Shared {
+    pub(super) fn usage(&self) -> MutexGuard<'_, RedisUsage> {
+        lock(&self.servers.settings.usage)
     }
 }

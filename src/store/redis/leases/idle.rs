@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use crate::store::redis::{Shared, arguments::Units, joined::Subject, lock, script::Op};
+use crate::store::redis::{Shared, joined::Subject, lock};
 
-use super::{Lease, Leases};
+use super::{Lease, Leases, Leasing};
 
 /// What lies idle is settled once in a lease time, and no more often than this.
 const MIN_ROUND: Duration = Duration::from_millis(10);
@@ -16,26 +16,24 @@ impl Leases {
     /// What lies idle, up to so many; none, if nothing is leased. What cannot be settled now, as
     /// its server is out, is settled later, if it is still held then.
     pub(super) fn idle(
-        &self,
-        shared: &Shared,
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
         mut is_out: impl FnMut(&Subject) -> bool,
-    ) -> Option<Vec<(Subject, Lease)>> {
+    ) -> Option<Vec<Leasing>> {
         let mut known = lock(&self.known);
         let mut idle = Vec::new();
-        let is_wall_time = shared.clock.is_none();
         for (subject, bucket) in &mut known.buckets {
             let is_due = |lease: &mut Lease| {
                 let now = shared.stamp(subject);
                 let age = now.at.saturating_sub(lease.asked.at);
                 let mut is_kept = || age < self.held_for && is_out(subject);
-                !lease.can_be_spent(now, self.time, is_wall_time) && !is_kept()
+                !shared.can_be_spent(lease, now, self.time) && !is_kept()
             };
             if idle.len() == SETTLED_AT_ONCE {
                 break;
             }
-            if let Some(lease) = shared.taken(bucket.lease.take_if(is_due)) {
-                idle.push((subject.clone(), lease));
-            }
+            let lease = bucket.lease.take_if(is_due);
+            idle.extend(lease.map(|it| Leasing::new(shared, self, subject, (Some(it), 0))));
         }
         if known.leased == 0 {
             known.settling = None;
@@ -67,22 +65,14 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
             SETTLED_AT_ONCE => MIN_ROUND,
             _ => round,
         };
-        for (subject, lease) in idle {
-            let (leases, shared) = (Arc::clone(&leases), Arc::clone(&shared));
-            tokio::spawn(settle_one(leases, shared, subject, lease));
+        for mut settling in idle {
+            // Once, and late is better than never.
+            tokio::spawn(async move {
+                let wait = settling.shared.late();
+                let settled = settling.ask(&[], wait).await;
+                let (shared, subject) = (&settling.shared, &settling.subject);
+                shared.health.record(&settled, subject.states());
+            });
         }
     }
-}
-
-/// Says what was spent of a lease: once, and late is better than never.
-async fn settle_one(leases: Arc<Leases>, shared: Arc<Shared>, subject: Subject, lease: Lease) {
-    let (keys, mut steps) = (subject.keys(), Vec::new());
-    leases.settle(&mut steps, &lease);
-    let _changing = shared.changing(&keys[0]);
-    let nothing = (Op::Decide, Units::Cost(0));
-    let words = [shared.arguments(&*subject.queries, nothing), steps.into()];
-    let (script, sent) = (subject.script.leased(), (&keys[..], &words[..]));
-    let settled = shared.replies(Some(script), sent, shared.late()).await;
-    shared.count_unspent(lease.left, settled.is_ok());
-    shared.health.record(&settled, subject.states());
 }

@@ -10,6 +10,7 @@ use std::{
     future::pending,
     mem,
     sync::LazyLock,
+    time::Instant,
 };
 
 use proptest::prelude::*;
@@ -242,13 +243,12 @@ impl<'a, L: Rule> World<'a, L> {
             3 | 4 => {
                 let leases = store.leases.as_ref().expect("leases");
                 let idle = leases.idle(&store.shared, |_| false);
-                for (subject, lease) in idle.into_iter().flatten() {
+                for settling in idle.into_iter().flatten() {
+                    let subject = settling.subject.clone();
                     let plan = usize::from(self.subject(process, 1) == subject);
-                    let changing = Some(store.shared.changing(&subject.keys()[0]));
-                    let sent =
-                        Sent::about(subject, Who { plan, ..who }, [now, store.shared.time()])
-                            .settling(leases, &lease);
-                    self.sent.insert(number, Sent { changing, ..sent });
+                    let who = Who { plan, ..who };
+                    let sent = Sent::about(subject, who, [now, store.shared.time()]);
+                    self.sent.insert(number, sent.leasing(settling));
                 }
             }
             55 | 56 => self.end_hold(number, process, count as u32 - 1, now),
@@ -329,18 +329,18 @@ impl<'a, L: Rule> World<'a, L> {
         }
         let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
         let leasing = store.shared.leasing(&sent.subject, &asked);
-        if let Some(leasing) = leasing {
-            sent.settles = leasing.settled.is_some();
-            sent.steps = Some(leasing.steps(&asked));
-            sent.leasing = Some(leasing);
-        } else {
+        if leasing.is_none() {
             // Without a lease each of several would be a call of its own here.
             asked.truncate(1);
+        }
+        sent.costs = asked;
+        if let Some(leasing) = leasing {
+            sent = sent.leasing(leasing);
         }
         let mut calls = lock(&store.shared.joined.0);
         let calls = calls.entry(sent.subject.clone()).or_default();
         let call = Call::begin(&store.shared, &sent.subject, calls, Instant::now());
-        (sent.call, sent.costs) = (Some(call), asked);
+        sent.call = Some(call);
         self.sent.insert(number, sent);
         Ok(())
     }
@@ -368,11 +368,13 @@ impl<'a, L: Rule> World<'a, L> {
             replies
         };
         if self.mistake == "settled twice"
-            && let Some(leasing) = &sent.leasing
-            && let Some(lease) = &leasing.settled
+            && let Some(steps) = sent.steps.as_ref().filter(|_| sent.settles)
         {
-            let again = Sent::about(sent.subject.clone(), sent.who, sent.sent);
-            run(&again.settling(&leasing.leases, lease));
+            let members = sent.subject.queries[0].scripts.script.members().len();
+            let settlement = steps.slice(..5 + BYTES * (2 + members));
+            let mut again = Sent::about(sent.subject.clone(), sent.who, sent.sent);
+            (again.steps, again.settles) = (Some(settlement), true);
+            run(&again);
         }
         let mut replies = run(sent);
         sent.arrived = Some(now);

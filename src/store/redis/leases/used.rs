@@ -4,7 +4,7 @@
 #[derive(Default)]
 pub(super) struct Use {
     /// When the running one began.
-    pub(super) begin: u64,
+    begin: u64,
     earlier: Used,
     running: Used,
 }

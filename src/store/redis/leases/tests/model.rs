@@ -67,11 +67,11 @@ impl Sent {
         }
     }
 
-    /// What was spent of a lease.
-    pub(super) fn settling(mut self, leases: &Leases, lease: &Lease) -> Self {
-        let mut steps = Vec::new();
-        leases.settle(&mut steps, lease);
-        (self.steps, self.settles) = (Some(steps.into()), true);
+    /// The same with what a call says of leases.
+    pub(super) fn leasing(mut self, leasing: Leasing) -> Self {
+        self.steps = Some(leasing.steps(&self.costs));
+        self.settles = leasing.settled.is_some();
+        self.leasing = Some(leasing);
         self
     }
 }
