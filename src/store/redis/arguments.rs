@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::{
     algorithm::{Ending, Member, Override, PolicyId, Script, Scripted},
     key::{KeyParts, PortableKey},
+    store::Ask,
 };
 
 use super::{Shared, reply::value_of_override, script::Op, scripts::Scripts};
@@ -96,10 +97,10 @@ impl Shared {
     pub(super) fn arguments<'q>(
         &self,
         queries: impl IntoIterator<Item = &'q KeyQuery>,
-        (op, units): (Op, Units<'_>),
+        units: Units<'_>,
     ) -> Bytes {
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
-        push(&mut numbers, op as u8 as f64);
+        push(&mut numbers, units.op() as u8 as f64);
         // Without a clock of its own the server's counts.
         let now = self.clock.as_ref().map(|now| now().as_micros() as f64);
         push(&mut numbers, now.unwrap_or(-1.0));
@@ -140,7 +141,7 @@ impl Shared {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Units<'a> {
     /// The cost of a request.
-    Cost(u32),
+    Asked(Ask),
     /// Units, whether they fit or not.
     Debit(u32),
     /// Units that are given back.
@@ -198,6 +199,17 @@ fn admissions<'a>(
 }
 
 impl<'a> Units<'a> {
+    /// What the script does with them.
+    fn op(self) -> Op {
+        match self {
+            Self::Asked(ask) if ask.charge() == 0 => Op::Look,
+            Self::Asked(_) => Op::Decide,
+            Self::Debit(_) | Self::Refund(_) | Self::InFlight(_) => Op::Change,
+            Self::TakenBack(..) => Op::TakeBack,
+            Self::Ended(..) => Op::Settle,
+        }
+    }
+
     /// The numbers of the admission that it is about.
     fn admission(self) -> &'a [f64] {
         match self {
@@ -210,7 +222,7 @@ impl<'a> Units<'a> {
     fn of(self, member: &Member, was_charged: bool) -> f64 {
         let units = |units: u32| f64::from(units_of(member, units));
         match self {
-            Self::Cost(cost) => units(cost),
+            Self::Asked(ask) => units(ask.cost()),
             Self::Debit(debit) if !member.in_flight => units(debit),
             Self::Refund(refund) if !member.keeps_refunds => -units(refund),
             Self::TakenBack(..) | Self::Ended(..) if !was_charged => 0.0,

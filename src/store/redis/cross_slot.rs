@@ -13,7 +13,7 @@ use super::{
     limits::RedisLimit,
     query::Query,
     reply::{self, Replies},
-    script::Op,
+    run::{Wait, in_a_task},
 };
 
 /// How many rounds there are in which keys in different slots are charged.
@@ -45,22 +45,18 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
         let cost = ask.cost();
-        let deciding = async {
-            let look = (Op::Look, Units::Cost(cost));
-            let looks = self.ask((0..self.all.len()).collect(), look).await;
-            let looks = looks.into_iter().map(|(_, look)| look);
-            let looks = looks.collect::<Result<Vec<_>, _>>()?;
-            let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-            let all_admit = Replies::read(&scripts, &looks, cost).is_some_and(|it| it.admitted);
-            if ask.charge() == 0 || !all_admit {
-                return Ok(looks);
-            }
-            // In a task, so that charges are taken back even if the request is dropped.
-            let charging = tokio::spawn(Arc::clone(self).charge_each(looks, cost, deadline));
-            (charging.await).unwrap_or_else(|_| Err(failure::runtime_ends()))
-        };
-        let decided = self.shared.until(deadline, deciding).await;
-        decided.map_err(|error| {
+        let all = (0..self.all.len()).collect();
+        let looks = self.ask_each(all, Ask::Look(cost), Wait::Until(deadline));
+        let looks = looks.await.into_iter().map(|(_, look)| look);
+        let looks = looks.collect::<Result<Vec<_>, _>>()?;
+        let all_admit = (self.replies(&looks, cost)).is_some_and(|replies| replies.admitted);
+        if ask.charge() == 0 || !all_admit {
+            return Ok(looks);
+        }
+        // Charges are taken back even if the request is dropped.
+        let charging = in_a_task(Arc::clone(self).charge_each(looks, cost, deadline));
+        let charged = self.shared.until(deadline, charging).await;
+        charged.map_err(|error| {
             // That of any of the scripts.
             let known = self.all.iter().find_map(|query| {
                 let slot = self.shared.servers.slot_of(&query.keys[0]);
@@ -94,7 +90,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 (all_admit, failed) = (false, Some(failure::timed_out(self.shared.deadline())));
                 break;
             }
-            for (at, answer) in self.ask(in_round, (Op::Decide, Units::Cost(cost))).await {
+            let wait = self.shared.request_waits();
+            for (at, answer) in self.ask_each(in_round, Ask::Charge(cost), wait).await {
                 match answer {
                     Ok(reply) => {
                         all_admit &= admits(at, &reply);
@@ -131,16 +128,16 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             // Nothing was spent of what is held. Members that are not settled stay charged.
             let (held, spent) = (cost, 0);
             let units = Units::Ended(Ending::Settled { held, spent }, &admission);
-            vec![self.shared.arguments([query], (Op::Settle, units))]
+            vec![self.shared.arguments([query], units)]
         } else {
             let units = Units::TakenBack(cost, &admission);
             vec![
-                self.shared.arguments([query], (Op::TakeBack, units)),
+                self.shared.arguments([query], units),
                 reply::value_of(&query.scripts.script, &charge),
             ]
         };
         let late = self.shared.late();
-        let _ = self.shared.send_late(query, arguments, late).await;
+        let _ = self.shared.send(query, arguments, late).await;
         if query.scripts.has(|member| member.in_flight) {
             let place = self.shared.in_flight.place(-1.0);
             let ended = self.shared.send_place(query.clone(), (place, -1), late);
@@ -148,33 +145,28 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         }
     }
 
-    /// Runs a script for these queries, by their indices, all at the same time.
-    pub(super) async fn ask(
+    /// Asks about these keys, by their indices, all at the same time.
+    async fn ask_each(
         self: &Arc<Self>,
         indices: Vec<usize>,
-        call: (Op, Units<'_>),
+        ask: Ask,
+        wait: Wait,
     ) -> Vec<(usize, Result<Bytes, StoreError>)> {
-        let ask = |at: usize| {
+        let begin = |at: usize| {
             let all = Arc::clone(self);
-            let arguments = vec![self.shared.arguments([&self.all[at]], call)];
-            let changing = match call.0 {
-                Op::Change => Some(self.shared.changing(&self.all[at].keys[0])),
-                _ => None,
-            };
-            let asked = tokio::spawn(async move {
-                let _changing = changing;
+            let asking = in_a_task(async move {
                 let KeyQuery { scripts, keys, .. } = &all.all[at];
+                let arguments = [(all.shared).arguments([&all.all[at]], Units::Asked(ask))];
                 let script = Some(&*scripts.loadable);
-                let wait = all.shared.request_waits();
-                all.shared.run(script, keys.clone(), arguments, wait).await
+                let replies = all.shared.replies(script, (keys, &arguments), wait).await?;
+                replies.into_iter().next().ok_or_else(failure::unreadable)
             });
-            (at, asked)
+            (at, asking)
         };
-        let asked: Vec<_> = indices.into_iter().map(ask).collect();
+        let asked: Vec<_> = indices.into_iter().map(begin).collect();
         let mut answers = Vec::with_capacity(asked.len());
         for (at, answer) in asked {
-            let answer = answer.await;
-            answers.push((at, answer.unwrap_or_else(|_| Err(failure::runtime_ends()))));
+            answers.push((at, answer.await));
         }
         answers
     }

@@ -29,7 +29,6 @@ use super::{
     arguments::{InFlightCount, KeyQuery, Units, has_a_place},
     failure, lock,
     run::{LATE_TIMEOUT, Wait},
-    script::Op,
 };
 
 /// The buckets in which this process has requests in flight.
@@ -197,8 +196,8 @@ impl Shared {
         wait: Wait,
     ) -> Later<Written> {
         query.place = place;
-        let arguments = self.arguments([&query], (Op::Change, Units::InFlight(change)));
-        self.send_late(&query, vec![arguments], wait)
+        let arguments = self.arguments([&query], Units::InFlight(change));
+        self.send(&query, vec![arguments], wait)
     }
 
     /// Renews the lease of a bucket until nothing is in flight there.

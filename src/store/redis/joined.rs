@@ -25,8 +25,7 @@ use super::{
     leases::Leases,
     lock,
     reply::{is_charged, overridden, refused_after},
-    run::Wait,
-    script::Op,
+    run::{Wait, in_a_task},
     scripts::{Loadable, Scripts},
 };
 
@@ -185,11 +184,8 @@ impl Shared {
         let mut answer = match joined {
             Ok(answer) => answer,
             Err(call) => {
-                let replies = call.ask(&[cost], deadline).await?;
-                let reply = replies
-                    .into_iter()
-                    .next()
-                    .map(|reply| (reply, Origin::ASKED));
+                let reply = call.ask(&[cost], deadline).await?.into_iter().next();
+                let reply = reply.map(|reply| (reply, Origin::ASKED));
                 return reply.ok_or_else(failure::unreadable);
             }
         };
@@ -306,8 +302,7 @@ impl Call {
         let replies = if let Some(mut leasing) = leasing {
             let (costs, wait) = (costs.to_vec(), Wait::Until(deadline));
             // What is held is kept also if the caller goes away.
-            let asked = tokio::spawn(async move { leasing.ask(&costs, wait).await }).await;
-            asked.unwrap_or_else(|_| Err(failure::runtime_ends()))?
+            in_a_task(async move { leasing.ask(&costs, wait).await }).await?
         } else {
             let (script, words) = match *costs {
                 [only] => (&*subject.script, vec![self.arguments(only)]),
@@ -368,8 +363,8 @@ impl Call {
     }
 
     fn arguments(&self, cost: u32) -> Bytes {
-        let decide = (Op::Decide, Units::Cost(cost));
-        self.shared.arguments(&*self.subject.queries, decide)
+        let units = Units::Asked(Ask::Charge(cost));
+        self.shared.arguments(&*self.subject.queries, units)
     }
 }
 

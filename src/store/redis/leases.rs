@@ -250,7 +250,7 @@ impl Leasing {
         wait: Wait,
     ) -> Result<Vec<Bytes>, StoreError> {
         let (shared, keys) = (&self.shared, self.subject.keys());
-        let nothing = (Op::Decide, Units::Cost(0));
+        let nothing = Units::Asked(Ask::Look(0));
         let arguments = shared.arguments(&*self.subject.queries, nothing);
         let (script, words) = (self.subject.script.leased(), [arguments, self.steps(costs)]);
         let replies = shared.replies(Some(script), (&keys, &words), wait).await;

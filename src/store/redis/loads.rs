@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::error::{StoreError, StoreErrorKind};
 
-use super::{failure, lock};
+use super::{lock, run::in_a_task};
 
 /// How long to wait after a refused load before the next one is sent.
 const LOAD_RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -50,16 +50,15 @@ impl Loads {
             }
         }
         let loads = Arc::clone(self);
-        let loading = tokio::spawn(async move {
+        in_a_task(async move {
             let loaded = load.await;
             if let Err(error) = &loaded {
                 loads.record_refusal(error);
             }
             *last = Some((Instant::now(), loaded.clone()));
             loaded
-        });
-        let loaded = loading.await;
-        loaded.unwrap_or_else(|_| Err(failure::runtime_ends()))
+        })
+        .await
     }
 
     /// The node has answered with this error.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use crate::{
     algorithm::{Ending, Member, Override},
@@ -22,8 +23,7 @@ use super::{
     leases::Leases,
     limits::RedisLimit,
     reply::{Replies, overridden},
-    run::Wait,
-    script::Op,
+    run::{Wait, in_a_task},
     scripts::Loadable,
 };
 
@@ -69,8 +69,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             Ask::Charge(_) => shared.usage().count(&verdict),
             // What was refused before is no longer true.
             Ask::Look(_) if verdict.as_ref().is_ok_and(|seen| seen.admitted) => {
-                let subject = query.subject(Ask::Charge(1));
-                let _ = subject.is_some_and(|it| shared.forget(&it));
+                if let Some(subject) = query.subject() {
+                    shared.forget(&subject);
+                }
             }
             Ask::Look(_) => {}
         }
@@ -94,10 +95,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     }
 
     /// What a decision shares with others; none, if it has to be asked by itself.
-    pub(super) fn subject(&self, ask: Ask) -> Option<Subject> {
-        if ask.charge() == 0 || self.all.is_empty() {
-            return None;
-        }
+    pub(super) fn subject(&self) -> Option<Subject> {
         let script = self.script_of_all().filter(|it| it.can_be_joined)?;
         let mut leases = self.leases.as_ref().filter(|_| script.can_be_leased);
         leases = leases.filter(|it| it.can_hold(&self.all[0]));
@@ -110,7 +108,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// An admission by units that are held here, or a look at them.
     pub(super) fn spent(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
-        let subject = self.subject(Ask::Charge(ask.cost()))?;
+        let subject = self.subject().filter(|_| ask.cost() > 0)?;
         let (reply, origin) = self.shared.spend(&subject, ask)?;
         let admitted = self.read(&[reply], ask.charge(), origin)?;
         if ask.charge() > 0 {
@@ -122,7 +120,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// The refusal of a cost that Redis has refused before, and still would.
     pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         self.shared.refusals.as_ref()?;
-        let (subject, cost) = (&self.subject(ask)?, ask.cost());
+        let (subject, cost) = (&self.subject().filter(|_| ask.charge() > 0)?, ask.cost());
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
         let refused = self.read(&[reply], cost, origin)?;
@@ -160,36 +158,36 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
     /// The reply about all of them together, or one about each; and where it comes from.
     async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, Origin), StoreError> {
-        if self.all.is_empty() {
-            return Ok((Vec::new(), Origin::ASKED));
-        }
         let asked_at = Instant::now();
         let deadline = asked_at + self.shared.deadline();
-        let (answer, origin) = if let Some(subject) = self.subject(ask) {
-            self.shared.decide(&subject, ask.cost(), asked_at).await?
+        let (answers, origin) = if self.all.is_empty() {
+            (Vec::new(), Origin::ASKED)
+        } else if let Some(subject) = self.subject().filter(|_| ask.charge() > 0) {
+            let (answer, origin) = self.shared.decide(&subject, ask.cost(), asked_at).await?;
+            (vec![answer], origin)
         } else if let Some(script) = self.script_of_all() {
-            let op = match ask.charge() {
-                0 => Op::Look,
-                _ => Op::Decide,
-            };
-            let cost = Units::Cost(ask.cost());
-            let arguments = vec![self.shared.arguments(&*self.all, (op, cost))];
-            let keys = self.all.iter().flat_map(|query| query.keys.clone());
-            let (keys, wait) = (keys.collect(), Wait::Until(deadline));
-            let answer = (self.shared).run(Some(&script), keys, arguments, wait);
-            (answer.await?, Origin::ASKED)
+            let arguments = [self.shared.arguments(&*self.all, Units::Asked(ask))];
+            let keys: Vec<_> = self
+                .all
+                .iter()
+                .flat_map(|query| query.keys.clone())
+                .collect();
+            let (words, wait) = ((&keys[..], &arguments[..]), Wait::Until(deadline));
+            let answers = self.shared.replies(Some(&script), words, wait).await?;
+            (answers, Origin::ASKED)
         } else {
             let answers = self.decide_across_slots(ask, deadline).await?;
-            return Ok((answers, Origin::ASKED));
+            (answers, Origin::ASKED)
         };
-        match self.all.len() > 1 && overridden(&answer).is_some() {
+        if let [only] = &*answers
+            && self.all.len() > 1
+            && overridden(only).is_some()
+        {
             // One of several limits is overridden: then each is asked by itself.
-            true => {
-                let answers = self.decide_across_slots(ask, deadline).await?;
-                Ok((answers, Origin::ASKED))
-            }
-            false => Ok((vec![answer], origin)),
+            let answers = self.decide_across_slots(ask, deadline).await?;
+            return Ok((answers, Origin::ASKED));
         }
+        Ok((answers, origin))
     }
 
     /// The script about all of them together, if they share a slot and are not too many.
@@ -206,7 +204,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self.shared.script_cache.script_of_several(scripts)
     }
 
-    fn replies(&self, answers: &[Bytes], cost: u32) -> Option<Replies> {
+    pub(super) fn replies(&self, answers: &[Bytes], cost: u32) -> Option<Replies> {
         let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
         Replies::read(&scripts, answers, cost)
     }
@@ -252,45 +250,39 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let resetting = async move {
             let shared = &self.shared;
             let set = overriding.map(|overriding| shared.override_arguments(overriding));
-            let write = async |keys: Vec<Bytes>, arguments| {
-                let written = shared.run(None, keys, arguments, shared.request_waits());
-                let written = written.await;
+            let write = async |keys: &[Bytes], arguments: &[Bytes]| {
+                let words = (keys, arguments);
+                let written = shared.replies(None, words, shared.request_waits()).await;
                 shared.health.record(&written, []);
                 written
             };
-            for KeyQuery { mut keys, .. } in Arc::unwrap_or_clone(self.all) {
+            for KeyQuery { keys, .. } in &*self.all {
                 let _changing = shared.changing(&keys[0]);
+                let mut deleted = &keys[..];
                 if let Some(set) = &set {
                     // The lists afterwards: nobody writes them while it is in force.
-                    write(vec![keys.remove(0)], set.clone()).await?;
+                    write(&keys[..1], set).await?;
+                    deleted = &keys[1..];
                 }
-                if !keys.is_empty() {
-                    write(keys, Vec::new()).await?;
+                if !deleted.is_empty() {
+                    write(deleted, &[]).await?;
                 }
             }
             Ok(())
         };
         // Whoever goes away meanwhile has it done to the end: until then no answer is remembered.
-        Box::pin(async move {
-            let reset = tokio::spawn(resetting).await;
-            reset.unwrap_or_else(|_| Err(failure::runtime_ends()))
-        })
+        Box::pin(async move { in_a_task(resetting).await })
     }
 
-    fn written(self, units: Units<'static>) -> Option<Later<Written>> {
+    /// Charges these units or gives them back, by each limit that they change.
+    fn written(&self, units: Units<'_>) -> Option<Later<Written>> {
         let is_refund = matches!(units, Units::Refund(_));
         let is_changed = |member: &Member| !(is_refund && member.keeps_refunds);
-        let is_asked = |at: &usize| self.all[*at].scripts.has(is_changed);
-        let changed: Vec<_> = (0..self.all.len()).filter(is_asked).collect();
-        if changed.is_empty() {
-            return None;
-        }
-        let query = Arc::new(self);
-        Some(Box::pin(async move {
-            let answers = query.ask(changed, (Op::Change, units)).await;
-            let written = (answers.into_iter()).try_for_each(|(_, answer)| answer.map(drop));
-            query.shared.health.record(&written, query.states());
-            written
+        let changed = self.all.iter().filter(|it| it.scripts.has(is_changed));
+        let wait = self.shared.request_waits();
+        all_of(changed.map(|query| {
+            let arguments = vec![self.shared.arguments([query], units)];
+            self.shared.send(query, arguments, wait)
         }))
     }
 
@@ -309,50 +301,51 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             if query.scripts.has(is_settled) {
                 let units = Units::Ended(ending, &admission);
-                let arguments = self.shared.arguments([query], (Op::Settle, units));
-                sent.push((self.shared).send_late(query, vec![arguments], self.shared.late()));
+                let arguments = vec![self.shared.arguments([query], units)];
+                sent.push(self.shared.send(query, arguments, self.shared.late()));
             }
         }
-        (!sent.is_empty()).then(|| -> Later<Written> {
-            Box::pin(async move {
-                let mut all = Ok(());
-                for written in sent {
-                    all = all.and(written.await);
-                }
-                all
-            })
-        })
+        all_of(sent)
     }
 }
 
+/// Waits for all that was sent; none, if nothing was.
+fn all_of(sent: impl IntoIterator<Item = Later<Written>>) -> Option<Later<Written>> {
+    let sent: Vec<_> = sent.into_iter().collect();
+    (!sent.is_empty()).then(|| -> Later<Written> {
+        Box::pin(async move {
+            let mut all = Ok(());
+            for written in sent {
+                all = all.and(written.await);
+            }
+            all
+        })
+    })
+}
+
 impl Shared {
-    /// Runs the script of a query at once, in a task of its own, so that it runs whether or not the
-    /// answer is waited for; it is sent once, and late is better than never.
-    pub(super) fn send_late(
+    /// Changes a bucket by the script of a query: at once and to its end, whether or not the answer
+    /// is waited for. It is sent once.
+    pub(super) fn send(
         self: &Arc<Self>,
         query: &KeyQuery,
         arguments: Vec<Bytes>,
         wait: Wait,
     ) -> Later<Written> {
-        let (scripts, keys) = (Arc::clone(&query.scripts), query.keys.clone());
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            let no_runtime = || failure::unavailable("there is no runtime to settle on");
+        if Handle::try_current().is_err() {
+            let no_runtime = || failure::unavailable("there is no runtime to send it on");
             return Box::pin(async move { Err(no_runtime()) });
-        };
-        let shared = Arc::clone(self);
+        }
+        let (shared, scripts) = (Arc::clone(self), Arc::clone(&query.scripts));
+        let keys = query.keys.clone();
         // Decisions by places in flight remember nothing.
         let is_remembered = !query.scripts.has(|member| member.in_flight);
         let changing = is_remembered.then(|| self.changing(&keys[0]));
-        let sending = runtime.spawn(async move {
-            let (key, _changing) = (keys[0].clone(), changing);
-            let written = shared.run(Some(&scripts.loadable), keys, arguments, wait);
-            let written = written.await;
-            shared.health.record(&written, [&key]);
+        Box::pin(in_a_task(async move {
+            let (script, _changing) = (Some(&*scripts.loadable), changing);
+            let written = shared.replies(script, (&keys, &arguments), wait).await;
+            shared.health.record(&written, &keys[..1]);
             written.map(drop)
-        });
-        Box::pin(async move {
-            let written = sending.await;
-            written.unwrap_or_else(|_| Err(failure::runtime_ends()))
-        })
+        }))
     }
 }

@@ -72,20 +72,9 @@ impl Shared {
         })
     }
 
-    /// Runs the script; with none it sets the key to the arguments, or, if there are none either,
-    /// deletes the keys. It is sent again if it was redirected or its script had to be loaded.
-    pub(super) async fn run(
-        &self,
-        script: Option<&Loadable>,
-        keys: Vec<Bytes>,
-        arguments: Vec<Bytes>,
-        wait: Wait,
-    ) -> Result<Bytes, StoreError> {
-        let replies = self.replies(script, (&keys, &arguments), wait).await?;
-        replies.into_iter().next().ok_or_else(failure::unreadable)
-    }
-
-    /// The same for a script that replies to each of several decisions.
+    /// Runs the script: its reply, or one for each of several decisions. With none it sets the key to
+    /// the arguments, or, if there are none either, deletes the keys. It is sent again if it was
+    /// redirected or its script had to be loaded.
     pub(super) async fn replies(
         &self,
         script: Option<&Loadable>,
@@ -220,6 +209,17 @@ impl Shared {
                 return Err(failed);
             }
         }
+    }
+}
+
+/// Does this in a task, to its end, also if nobody waits for it any more.
+pub(super) fn in_a_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> impl Future<Output = Result<T, StoreError>> {
+    let task = tokio::spawn(work);
+    async move {
+        let done = task.await;
+        done.unwrap_or_else(|_| Err(failure::runtime_ends()))
     }
 }
 

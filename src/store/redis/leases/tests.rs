@@ -254,7 +254,7 @@ impl<'a, L: Rule> World<'a, L> {
             55 | 56 => self.end_hold(number, process, count as u32 - 1, now),
             57 | 58 => {
                 let query = Query::new(store, &self.model.settled(who.plan), self.key);
-                let subject = query.subject(Ask::Charge(1)).expect("a subject");
+                let subject = query.subject().expect("a subject");
                 let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
                 (sent.hold, sent.costs) = (Some(number), vec![cost as u32]);
                 self.sent.insert(number, sent);
@@ -299,7 +299,7 @@ impl<'a, L: Rule> World<'a, L> {
 
     fn subject(&self, process: usize, plan: usize) -> Subject {
         let query = Query::new(&self.processes[process].0, &self.plans[plan].0, self.key);
-        query.subject(Ask::Charge(1)).expect("a subject")
+        query.subject().expect("a subject")
     }
 
     fn ask(&mut self, number: usize, who: Who, costs: Vec<u32>, now: u64) -> Result<(), String> {

@@ -239,7 +239,7 @@ impl<L: Scripted> World<L> {
 
     fn call(&self, it: &Message<L>) -> Option<Call> {
         let query = self.query(it);
-        let subject = query.subject(Ask::Charge(1))?;
+        let subject = query.subject()?;
         let mut calls = lock(&query.shared.joined.0);
         let calls = calls.entry(subject.clone()).or_default();
         Some(Call::begin(&query.shared, &subject, calls, Instant::now()))

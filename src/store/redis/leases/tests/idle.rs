@@ -16,7 +16,7 @@ fn alone(clock: &ManualClock) -> (RedisStore, Arc<Leases>, Subject) {
 
 fn subject_of(store: &RedisStore, key: u32) -> Subject {
     let query = Query::new(store, &TokenBucket::new(Quota::per_second(1_000)), key);
-    query.subject(Ask::Charge(1)).expect("a subject")
+    query.subject().expect("a subject")
 }
 
 fn has_leased(store: &RedisStore, subject: &Subject) {

@@ -106,8 +106,8 @@ impl Server {
         self.clock.set(at(now));
         let arguments = |cost| {
             let of = match &sent.ends {
-                Some((ending, admission)) => (Op::Settle, Units::Ended(*ending, admission)),
-                None => (Op::Decide, Units::Cost(cost)),
+                Some((ending, admission)) => Units::Ended(*ending, admission),
+                None => Units::Asked(Ask::Charge(cost)),
             };
             self.shared.arguments(&*subject.queries, of)
         };
