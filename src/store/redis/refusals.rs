@@ -14,8 +14,8 @@ use super::{
     lock,
 };
 
-/// The most refusals. Before one more is kept, those are forgotten that are over or that nobody has
-/// asked for again; if more than half are left, all.
+/// The most refusals. Before one more is kept, all are forgotten: what is flooded is soon refused
+/// again.
 const MAX_REFUSALS: usize = 10_000;
 
 /// What Redis has refused lately.
@@ -47,11 +47,6 @@ impl Refusals {
             shortest,
             known: Mutex::default(),
         }
-    }
-
-    /// For how long a refusal counts whose cost fits after so long.
-    fn counts_for(&self, fits_after: u64) -> u64 {
-        fits_after.min(self.longest).max(self.shortest)
     }
 }
 
@@ -85,7 +80,7 @@ impl Shared {
             refusal.fits_after = fits_after(&refusal.reply, refusal.cost);
         }
         let fits_after = refusal.fits_after?;
-        let counts_for = refusals.counts_for(fits_after);
+        let counts_for = fits_after.min(refusals.longest).max(refusals.shortest);
         let age = now.at.checked_sub(refusal.asked.at)?;
         if fits_after == 0 || age >= counts_for || now.is_changed_since(refusal.asked) {
             return None;
@@ -127,13 +122,7 @@ impl Shared {
         };
         let mut known = lock(&refusals.known);
         if known.len() >= MAX_REFUSALS {
-            known.retain(|_, it| {
-                let counts_for = it.fits_after.map_or(0, |it| refusals.counts_for(it));
-                answered.at.saturating_sub(it.asked.at) < counts_for
-            });
-            if known.len() > MAX_REFUSALS / 2 {
-                known.clear();
-            }
+            known.clear();
         }
         known.insert(subject.clone(), refusal);
     }
