@@ -25,9 +25,6 @@ pub(super) const UNREADABLE: &str = "UNREADABLE";
 /// function, and the frame and the rules need some too.
 const MAX_NAMES: usize = 170;
 
-/// How wide a line is at most.
-const MAX_WIDTH: usize = 98;
-
 /// What a script does; its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
@@ -87,36 +84,12 @@ pub(super) fn text(limits: &[Script], holds: bool, decisions: Decisions) -> Stri
     if holds {
         sources.push(HELD);
     }
-    let mut text = wrapped(&lines.arguments()) + FRAME;
+    let mut text = lines.arguments() + FRAME;
     for source in sources {
         text += "\n";
         text += source.trim_start_matches('\n');
     }
-    text + "\n" + &wrapped(&lines.body(decisions))
-}
-
-/// The same lines, none of which is wider than a reader's window.
-fn wrapped(lines: &str) -> String {
-    let mut text = String::new();
-    for line in lines.lines() {
-        let indent = " ".repeat(line.len() - line.trim_start().len() + 2);
-        let mut rest = line.to_owned();
-        while rest.len() > MAX_WIDTH {
-            let begins =
-                [", ", " .. ", " or ", " and "].map(|before| rest[..MAX_WIDTH].rfind(before));
-            // What is broken at its own indentation is not shorter afterwards.
-            let Some(at) = begins.into_iter().flatten().find(|at| *at > indent.len()) else {
-                break;
-            };
-            let next = format!("{indent}{}", rest[at + 1..].trim_start());
-            text += rest[..=at].trim_end();
-            text += "\n";
-            rest = next;
-        }
-        text += &rest;
-        text += "\n";
-    }
-    text
+    text + "\n" + &lines.body(decisions)
 }
 
 fn indented(lines: &str) -> String {

@@ -1,5 +1,5 @@
-//! The folder `sent` has scripts as Redis runs them, byte for byte: nobody changes one by accident,
-//! since processes of two releases share states.
+//! The folder `sent` has scripts as Redis runs them, but that wide lines are wrapped: nobody changes
+//! one by accident, since processes of two releases share states.
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +21,9 @@ const REFRESH: &str = "TOLLGATE_PIN_SCRIPTS";
 const CHANGED: &str = "a script has changed: if its state is laid out as before, run this test \
                        with TOLLGATE_PIN_SCRIPTS=1; if not, give the function another name first";
 
+/// How wide a line is at most.
+const MAX_WIDTH: usize = 100;
+
 fn text_of<A: Scripted>() -> String {
     let script = [A::script()];
     text(&script, hold(&script), Decisions::One)
@@ -28,6 +31,31 @@ fn text_of<A: Scripted>() -> String {
 
 fn in_shadow(script: Script) -> Script {
     script.with(|member| member.in_shadow = true)
+}
+
+/// The same lines, none of which is wider than a reader's window.
+fn wrapped(lines: &str) -> String {
+    let mut text = String::new();
+    for line in lines.lines() {
+        let is_comment = line.starts_with("--");
+        let indent = " ".repeat(line.len() - line.trim_start().len() + 2);
+        let mut rest = line.to_owned();
+        while rest.len() > MAX_WIDTH && !is_comment {
+            let begins =
+                [", ", " .. ", " or ", " and "].map(|before| rest[..MAX_WIDTH].rfind(before));
+            // What is broken at its own indentation is not shorter afterwards.
+            let Some(at) = begins.into_iter().flatten().find(|at| *at > indent.len()) else {
+                break;
+            };
+            let next = format!("{indent}{}", rest[at + 1..].trim_start());
+            text += rest[..=at].trim_end();
+            text += "\n";
+            rest = next;
+        }
+        text += &rest;
+        text += "\n";
+    }
+    text
 }
 
 /// One script of each kind.
@@ -65,7 +93,7 @@ fn sent() -> BTreeMap<String, String> {
         ),
         ("leased_tuple", text(&tuple, true, Decisions::Leased)),
     ];
-    let file = |(name, text)| (format!("{name}.lua"), text);
+    let file = |(name, text): (_, String)| (format!("{name}.lua"), wrapped(&text));
     all.into_iter().map(file).collect()
 }
 

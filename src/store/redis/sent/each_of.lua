@@ -289,8 +289,8 @@ if stored_2 and #stored_2 ~= 71 then
   if now < overridden_until then return stored_2 .. pack('<I7', now) end
   stored_2 = nil
 end
-local now_2, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3,
-  first_slot_3, first_total_3, last_slot_3 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
+local now_2, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3, first_slot_3,
+  first_total_3, last_slot_3 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_2 then
   mark, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_2)

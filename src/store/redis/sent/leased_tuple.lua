@@ -302,11 +302,11 @@ if stored_1 and #stored_1 ~= 71 and #stored_1 ~= 155 then
   if now < overridden_until then return stored_1 .. pack('<I7', now) end
   stored_1 = nil
 end
-local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2,
-  first_slot_2, first_total_2, last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1,
-  later_start_1, later_end_1, later_held_1, earlier_start_2, earlier_end_2, earlier_held_2,
-  later_start_2, later_end_2, later_held_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2,
+  first_total_2, last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
+  later_end_1, later_held_1, earlier_start_2, earlier_end_2, earlier_held_2, later_start_2,
+  later_end_2, later_held_2 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+  0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2,
     first_total_2, last_slot_2 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_1)
@@ -368,8 +368,8 @@ for at = 1, #ARGV[2], 33 do
     cost = math.min(cost, math.floor(units - held_1))
     while cost > 0 and not bucket(last_1, now_1, 2 * cost + held_1, false, capacity_1, unit_1,
       rate_1, tick_1, debt_1, speed_1) do cost = math.floor(cost / 2) end
-    local _, counted_2 = log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2,
-      span_2, KEYS[2], expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+    local _, counted_2 = log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2, span_2,
+      KEYS[2], expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
     cost = math.min(cost, units - (earlier_held_2 + later_held_2),
       math.floor((units_2 - counted_2) / 2))
     if cost <= 0 then break end
@@ -384,8 +384,7 @@ for at = 1, #ARGV[2], 33 do
   if speed_1 ~= rate_1 then
     _, _, earlier_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, earlier_held_1,
       speed_1)
-    _, _, later_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, later_held_1,
-      speed_1)
+    _, _, later_held_1 = bucket(now_1, now_1, 1, true, 0, 0, rate_1, tick_1, later_held_1, speed_1)
   end
   taken_1 = taken_1 * unit_1
   cost_1, unit_1 = cost_1 * unit_1, 1
@@ -422,15 +421,14 @@ for at = 1, #ARGV[2], 33 do
     log_ask(now_1, cost_2, earlier_held_2 + later_held_2, units_2, slot_2, span_2, KEYS[2],
       expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
   if not must and not (fits_1 and fits_2) then
-    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 0,
-      (fits_1 and 1 or 0) + (fits_2 and 2 or 0), counted_2, room_after_2, fresh_after_2,
-      cost_after_2, now + ahead_1, #stored_1) .. stored_1
-    debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2,
-      earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
-      earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
-      later_held_2 = before[1], before[2], before[3], before[4], before[5], before[6], before[7],
-      before[8], before[9], before[10], before[11], before[12], before[13], before[14],
-      before[15], before[16], before[17], before[18], before[19]
+    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 0, (fits_1 and 1 or 0) + (fits_2 and 2 or 0),
+      counted_2, room_after_2, fresh_after_2, cost_after_2, now + ahead_1, #stored_1) .. stored_1
+    debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2, earlier_start_1,
+      earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1, earlier_start_2,
+      earlier_end_2, earlier_held_2, later_start_2, later_end_2, later_held_2 = before[1],
+      before[2], before[3], before[4], before[5], before[6], before[7], before[8], before[9],
+      before[10], before[11], before[12], before[13], before[14], before[15], before[16],
+      before[17], before[18], before[19]
     all_fit = false
   else
     local ends_2
@@ -445,20 +443,19 @@ for at = 1, #ARGV[2], 33 do
     if later_held_2 > 0 and later_end_2 > ends_2 then ends_2 = later_end_2 end
     if earlier_held_2 + later_held_2 > 0 then ends_2 = ends_2 + retention_2 end
     _, counted_2, room_after_2, fresh_after_2, cost_after_2 =
-      log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2, span_2, KEYS[2],
-        expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+      log_ask(now_1, 0, earlier_held_2 + later_held_2, units_2, slot_2, span_2, KEYS[2], expired_2,
+        total_2, first_slot_2, first_total_2, last_slot_2)
     until_1, value_1 = math.max(ends_1, ends_2),
       earlier_held_1 + later_held_1 + earlier_held_2 + later_held_2 > 0
       and pack('<BI7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1,
       key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2,
       last_slot_2, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
       later_held_1, earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,
-      later_held_2) or pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1,
-      debt_1, speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
+      later_held_2) or pack('<BI7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1,
+      speed_1, expired_2, total_2, first_slot_2, first_total_2, last_slot_2)
     stored_1, last_1 = value_1, now_1
-    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 3,
-      (fits_1 and 1 or 0) + (fits_2 and 2 or 0), counted_2, room_after_2, fresh_after_2,
-      cost_after_2, now + ahead_1, #value_1) .. value_1
+    replies[#replies + 1] = pack('<BI7I7I7I7I7I7I7', 3, (fits_1 and 1 or 0) + (fits_2 and 2 or 0),
+      counted_2, room_after_2, fresh_after_2, cost_after_2, now + ahead_1, #value_1) .. value_1
   end
 end
 if not value_1 then return replies end

@@ -162,8 +162,7 @@ if stored_1 and #stored_1 ~= 36 and #stored_1 ~= 78 then
   stored_1 = nil
 end
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, earlier_start_1, earlier_end_1,
-  earlier_held_1, later_start_1, later_end_1, later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-  0
+  earlier_held_1, later_start_1, later_end_1, later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
   if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
@@ -208,8 +207,7 @@ if op <= LOOK and cost_1 > 0 then
       rate_1, tick_1, debt_1, speed_1)
 end
 if fits_1 then
-  cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
-    later_held_1 =
+  cost_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1 =
     held(must, op == SETTLE, now_1, cost_1, at_most_1, named_1, taken_1, earlier_start_1,
       earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1)
   if cost_1 == 0 then cost_1, unit_1 = 1, 0 end
@@ -230,10 +228,10 @@ if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
-value_1 = earlier_held_1 + later_held_1 > 0 and pack('<BI7I7I7I7I7I7I7I7I7I7I7', 1, now_1,
-  ahead_1, key_expires_at_1, debt_1, speed_1, earlier_start_1, earlier_end_1, earlier_held_1,
-  later_start_1, later_end_1, later_held_1) or pack('<BI7I7I7I7I7', 1, now_1, ahead_1,
-  key_expires_at_1, debt_1, speed_1)
+value_1 = earlier_held_1 + later_held_1 > 0 and pack('<BI7I7I7I7I7I7I7I7I7I7I7', 1, now_1, ahead_1,
+  key_expires_at_1, debt_1, speed_1, earlier_start_1, earlier_end_1, earlier_held_1, later_start_1,
+  later_end_1, later_held_1) or pack('<BI7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1,
+  speed_1)
 if ttl_ms_1 then
   call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
 else

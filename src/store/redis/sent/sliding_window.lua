@@ -100,8 +100,7 @@ if stored_1 and #stored_1 ~= 36 then
 end
 local now_1, last_1, ahead_1, key_expires_at_1, previous_1, current_1 = now, now, 0, 0, 0, 0
 if stored_1 then
-  mark, last_1, ahead_1, key_expires_at_1, previous_1, current_1 = unpack('<BI7I7I7I7I7',
-    stored_1)
+  mark, last_1, ahead_1, key_expires_at_1, previous_1, current_1 = unpack('<BI7I7I7I7I7', stored_1)
   if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
     or previous_1 >= 2 ^ 53 or current_1 >= 2 ^ 53 then error('UNREADABLE state') end
   now_1 = now + ahead_1

@@ -146,8 +146,8 @@ if stored_1 and #stored_1 ~= 57 then
   if now < overridden_until then return stored_1 .. pack('<I7', now) end
   stored_1 = nil
 end
-local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2,
-  free_at_3 = now, now, 0, 0, 0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2, free_at_3 = now,
+  now, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2,
     free_at_3 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
@@ -184,8 +184,8 @@ if until_1 >= key_expires_at_1 or not servers_time or has_new_list then
   key_expires_at_1 = math.max(key_expires_at_1, expiry)
   ttl_ms_1 = math.max(math.ceil((key_expires_at_1 - ahead_1 - now) / 1000), min_ttl_ms)
 end
-value_1 = pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1,
-  start_2, used_2, free_at_3)
+value_1 = pack('<BI7I7I7I7I7I7I7I7', 1, now_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2,
+  used_2, free_at_3)
 if ttl_ms_1 then
   call('SET', KEYS[1], value_1, 'PX', ttl_ms_1)
 else

@@ -127,8 +127,8 @@ if stored_1 and #stored_1 ~= 50 then
   if now < overridden_until then return stored_1 .. pack('<I7', now) end
   stored_1 = nil
 end
-local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2 = now, now, 0,
-  0, 0, 0, 0, 0
+local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2 = now, now, 0, 0,
+  0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2,
     used_2 = unpack('<BI7I7I7I7I7I7I7', stored_1)
