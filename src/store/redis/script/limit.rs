@@ -79,29 +79,18 @@ impl Limit<'_> {
                 too_large(&held)
             );
         }
-        let is_in_flight = |named: &Named<'_>| named.member.in_flight;
-        let has_leases = self.members.iter().any(is_in_flight);
-        let may_have_tail = !self.members.iter().all(is_in_flight);
-        // A script that does not hold reads no tail.
-        let asks_other = match may_have_tail && !self.holds {
-            true => format!("  if {size} == {with_tail} then return '\\2' end\n"),
-            false => String::new(),
-        };
         let mut has_other_size = format!("{size} ~= {bytes}");
-        if self.holds || has_leases && may_have_tail {
+        let mut asks_other = String::new();
+        if !self.members.iter().all(|named| named.member.in_flight) {
             has_other_size += &format!(" and {size} ~= {with_tail}");
-        }
-        let (mut is_unlike, mut unlike) = (has_other_size, asks_other);
-        let (mut is_wrong, mut other) = (String::new(), String::new());
-        if has_leases {
-            // How long they are says the value: its size is looked at once that is read.
-            (is_wrong, other) = (is_unlike + " or ", unlike);
-            (is_unlike, unlike) = (format!("#stored_{k} < {bytes}"), String::new());
+            if !self.holds {
+                // A script that does not hold reads no tail.
+                asks_other = format!("  if {size} == {with_tail} then return '\\2' end\n");
+            }
         }
         format!(
             "local stored_{k} = call('GET', KEYS[{key}])\n\
-             if stored_{k} and {is_unlike} then\n\
-               {unlike}  \
+             if stored_{k} and #stored_{k} < {bytes} then\n  \
                if #stored_{k} ~= 8 {unreadable}\n  \
                mark, overridden_until = unpack('<BI7', stored_{k})\n  \
                if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 {unreadable}\n  \
@@ -112,8 +101,8 @@ impl Limit<'_> {
              if stored_{k} then\n  \
                mark, {} = unpack('<B{}', stored_{k})\n\
                {}  \
-               if mark ~= 1 or {is_wrong}{} {unreadable}\n\
-               {other}{tail}  \
+               if mark ~= 1 or {has_other_size} or {} {unreadable}\n\
+               {asks_other}{tail}  \
                now_{k} = now + ahead_{k}\n  \
                if servers_time and now_{k} < last_{k} and last_{k} - now_{k} > key_expires_at_{k} - last_{k} then\n    \
                  ahead_{k} = ahead_{k} + last_{k} - now_{k}\n    \

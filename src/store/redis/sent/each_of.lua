@@ -260,8 +260,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 36 then
-  if #stored_1 == 78 then return '\2' end
+if stored_1 and #stored_1 < 36 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -271,8 +270,10 @@ end
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 78 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
@@ -281,8 +282,7 @@ if stored_1 then
   if now_1 < last_1 or op == TAKE_BACK then now_1 = last_1 end
 else stored_1 = '' end
 local stored_2 = call('GET', KEYS[2])
-if stored_2 and #stored_2 ~= 71 then
-  if #stored_2 == 155 then return '\2' end
+if stored_2 and #stored_2 < 71 then
   if #stored_2 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_2)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -294,10 +294,11 @@ local now_2, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, tota
 if stored_2 then
   mark, last_2, ahead_2, key_expires_at_2, start_2, used_2, expired_3, total_3, first_slot_3,
     first_total_3, last_slot_3 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_2)
-  if mark ~= 1 or last_2 >= 2 ^ 53 or ahead_2 >= 2 ^ 53 or key_expires_at_2 >= 2 ^ 53
-    or start_2 >= 2 ^ 53 or used_2 >= 2 ^ 53 or expired_3 >= 2 ^ 53 or total_3 >= 2 ^ 53
-    or first_slot_3 >= 2 ^ 53 or first_total_3 >= 2 ^ 53
-    or last_slot_3 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_2 ~= 71 and #stored_2 ~= 155 or last_2 >= 2 ^ 53 or ahead_2 >= 2 ^ 53
+    or key_expires_at_2 >= 2 ^ 53 or start_2 >= 2 ^ 53 or used_2 >= 2 ^ 53
+    or expired_3 >= 2 ^ 53 or total_3 >= 2 ^ 53 or first_slot_3 >= 2 ^ 53
+    or first_total_3 >= 2 ^ 53 or last_slot_3 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_2 == 155 then return '\2' end
   now_2 = now + ahead_2
   if servers_time and now_2 < last_2 and last_2 - now_2 > key_expires_at_2 - last_2 then
     ahead_2 = ahead_2 + last_2 - now_2

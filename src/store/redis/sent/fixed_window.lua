@@ -81,8 +81,7 @@ local function fixed_window(last, now, cost, must, units, period, opens_at_first
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 36 then
-  if #stored_1 == 78 then return '\2' end
+if stored_1 and #stored_1 < 36 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -92,8 +91,10 @@ end
 local now_1, last_1, ahead_1, key_expires_at_1, start_1, used_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, start_1, used_1 = unpack('<BI7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or start_1 >= 2 ^ 53 or used_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or start_1 >= 2 ^ 53
+    or used_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 78 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1

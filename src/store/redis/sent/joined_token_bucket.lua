@@ -94,8 +94,7 @@ local function bucket(last, now, cost, must, capacity, unit, rate, tick, debt, s
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 36 then
-  if #stored_1 == 78 then return '\2' end
+if stored_1 and #stored_1 < 36 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -105,8 +104,10 @@ end
 local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = now, now, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 78 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1

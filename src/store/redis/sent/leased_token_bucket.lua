@@ -154,7 +154,7 @@ local function held_ended(last, now, e_end, e_held, l_end, l_held)
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 36 and #stored_1 ~= 78 then
+if stored_1 and #stored_1 < 36 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -165,8 +165,9 @@ local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, earlier_start_1
   earlier_held_1, later_start_1, later_end_1, later_held_1 = now, now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1 = unpack('<BI7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 36 and #stored_1 ~= 78 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53
+    or speed_1 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 78 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1,
       later_held_1 = unpack('<I7I7I7I7I7I7', stored_1, 37)

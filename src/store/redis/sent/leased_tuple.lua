@@ -295,7 +295,7 @@ local function held_ended(last, now, e_end, e_held, l_end, l_held)
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 71 and #stored_1 ~= 155 then
+if stored_1 and #stored_1 < 71 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -310,10 +310,10 @@ local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, tota
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, expired_2, total_2, first_slot_2,
     first_total_2, last_slot_2 = unpack('<BI7I7I7I7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 or expired_2 >= 2 ^ 53 or total_2 >= 2 ^ 53
-    or first_slot_2 >= 2 ^ 53 or first_total_2 >= 2 ^ 53
-    or last_slot_2 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 71 and #stored_1 ~= 155 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53
+    or expired_2 >= 2 ^ 53 or total_2 >= 2 ^ 53 or first_slot_2 >= 2 ^ 53
+    or first_total_2 >= 2 ^ 53 or last_slot_2 >= 2 ^ 53 then error('UNREADABLE state') end
   if #stored_1 == 155 then
     earlier_start_1, earlier_end_1, earlier_held_1, later_start_1, later_end_1, later_held_1,
       earlier_start_2, earlier_end_2, earlier_held_2, later_start_2, later_end_2,

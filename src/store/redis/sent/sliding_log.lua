@@ -198,8 +198,7 @@ local function log(now, cost, units, slot, span, list, expired, total, first_slo
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 57 then
-  if #stored_1 == 99 then return '\2' end
+if stored_1 and #stored_1 < 57 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -211,9 +210,11 @@ local now_1, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, expired_1, total_1, first_slot_1, first_total_1,
     last_slot_1 = unpack('<BI7I7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53 or first_slot_1 >= 2 ^ 53
-    or first_total_1 >= 2 ^ 53 or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if mark ~= 1 or #stored_1 ~= 57 and #stored_1 ~= 99 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or expired_1 >= 2 ^ 53 or total_1 >= 2 ^ 53
+    or first_slot_1 >= 2 ^ 53 or first_total_1 >= 2 ^ 53
+    or last_slot_1 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 99 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1

@@ -119,8 +119,7 @@ local function fixed_window(last, now, cost, must, units, period, opens_at_first
 end
 
 local stored_1 = call('GET', KEYS[1])
-if stored_1 and #stored_1 ~= 50 then
-  if #stored_1 == 134 then return '\2' end
+if stored_1 and #stored_1 < 50 then
   if #stored_1 ~= 8 then error('UNREADABLE state') end
   mark, overridden_until = unpack('<BI7', stored_1)
   if mark ~= 5 and mark ~= 6 or overridden_until >= 2 ^ 53 then error('UNREADABLE state') end
@@ -132,9 +131,10 @@ local now_1, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2, used_2
 if stored_1 then
   mark, last_1, ahead_1, key_expires_at_1, debt_1, speed_1, start_2,
     used_2 = unpack('<BI7I7I7I7I7I7I7', stored_1)
-  if mark ~= 1 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53 or key_expires_at_1 >= 2 ^ 53
-    or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 or start_2 >= 2 ^ 53
+  if mark ~= 1 or #stored_1 ~= 50 and #stored_1 ~= 134 or last_1 >= 2 ^ 53 or ahead_1 >= 2 ^ 53
+    or key_expires_at_1 >= 2 ^ 53 or debt_1 >= 2 ^ 53 or speed_1 >= 2 ^ 53 or start_2 >= 2 ^ 53
     or used_2 >= 2 ^ 53 then error('UNREADABLE state') end
+  if #stored_1 == 134 then return '\2' end
   now_1 = now + ahead_1
   if servers_time and now_1 < last_1 and last_1 - now_1 > key_expires_at_1 - last_1 then
     ahead_1 = ahead_1 + last_1 - now_1
