@@ -14,7 +14,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, oneshot},
+    sync::Notify,
     task::AbortHandle,
     time::{Instant, timeout_at},
 };
@@ -28,7 +28,7 @@ use super::{
     Later, Shared,
     arguments::{InFlightCount, KeyQuery, Units, has_a_place},
     failure, lock,
-    run::{LATE_TIMEOUT, Wait},
+    run::{LATE_TIMEOUT, Wait, in_a_task},
 };
 
 /// The buckets in which this process has requests in flight.
@@ -234,14 +234,12 @@ pub(super) fn delivered<L: Limit>(
     give_back: impl Fn(&L::Snapshot) + Send + Sync + 'static,
 ) -> Later<Decided<L>> {
     Box::pin(async move {
-        let (sender, receiver) = oneshot::channel();
-        tokio::spawn(async move {
+        let decided = in_a_task(async move {
             let decided = Some(deciding.await);
-            // If nobody receives it, it is dropped here.
-            let _ = sender.send(Undelivered::<L, _> { decided, give_back });
+            Ok(Undelivered::<L, _> { decided, give_back })
         });
-        let delivered = receiver.await.ok();
-        let decided = delivered.and_then(|mut delivered| delivered.decided.take());
+        // If nobody waits for it, it is dropped when it is made.
+        let decided = decided.await?.decided.take();
         decided.unwrap_or_else(|| Err(failure::runtime_ends()))
     })
 }
