@@ -167,11 +167,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             (vec![answer], origin)
         } else if let Some(script) = self.script_of_all() {
             let arguments = [self.shared.arguments(&*self.all, Units::Asked(ask))];
-            let keys: Vec<_> = self
-                .all
-                .iter()
-                .flat_map(|query| query.keys.clone())
-                .collect();
+            let keys = self.all.iter().flat_map(|query| query.keys.clone());
+            let keys: Vec<_> = keys.collect();
             let (words, wait) = ((&keys[..], &arguments[..]), Wait::Until(deadline));
             let answers = self.shared.replies(Some(&script), words, wait).await?;
             (answers, Origin::ASKED)

@@ -1,6 +1,6 @@
 //! Settles what lies idle.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::store::redis::{Shared, joined::Subject, lock};
 
@@ -50,13 +50,10 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
     let mut pause = round;
     loop {
         tokio::time::sleep(pause).await;
-        let mut out = HashMap::new();
         let is_out = |subject: &Subject| {
             let slot = shared.servers.slot_of(&subject.queries[0].keys[0]);
-            *out.entry(slot).or_insert_with(|| {
-                let node = shared.servers.known_node_of(slot).and_then(Result::ok);
-                node.is_none_or(|node| node.outage(true).is_some())
-            })
+            let node = shared.servers.known_node_of(slot).and_then(Result::ok);
+            node.is_none_or(|node| node.outage(true).is_some())
         };
         let Some(idle) = leases.idle(&shared, is_out) else {
             return;
