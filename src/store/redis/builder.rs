@@ -115,8 +115,8 @@ impl RedisStoreBuilder {
     ///
     /// Not remembered are refusals by [`InFlight`](crate::algorithm::InFlight), of requests with a
     /// limit in shadow or a settled log, and about keys in several slots of a cluster. At most
-    /// 10 000 are kept. In an outage that is known a request gets its error, also if a refusal is
-    /// remembered.
+    /// 10 000 are kept: before one more, all are forgotten. In an outage that is known a request
+    /// gets its error, also if a refusal is remembered.
     ///
     /// # Example: a caller that does not give up
     ///

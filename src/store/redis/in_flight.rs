@@ -130,9 +130,6 @@ impl Shared {
         (key, place): (&Bytes, InFlightCount),
         has_a_place: Option<bool>,
     ) {
-        if place.process == 0.0 {
-            return;
-        }
         let mut buckets = lock(&self.in_flight.buckets);
         let Some(bucket) = buckets.get_mut(key) else {
             return;
