@@ -72,8 +72,8 @@ impl Shared {
         })
     }
 
-    /// Runs the script: its reply, or one for each of several decisions. With none it sets the key to
-    /// the arguments, or, if there are none either, deletes the keys. It is sent again if it was
+    /// Runs the script: its reply, or one for each of several decisions. With none it sets the key
+    /// to the arguments, or, if there are none either, deletes the keys. It is sent again if it was
     /// redirected or its script had to be loaded.
     pub(super) async fn replies(
         &self,

@@ -1,5 +1,5 @@
-//! The folder `sent` has scripts as Redis runs them, but that wide lines are wrapped: nobody changes
-//! one by accident, since processes of two releases share states.
+//! The folder `sent` has scripts as Redis runs them, but that wide lines are wrapped: nobody
+//! changes one by accident, since processes of two releases share states.
 
 use std::{
     collections::BTreeMap,
