@@ -33,7 +33,7 @@ const MODULES: &[(&str, &str)] = &[
     ("store", "algorithm clock config each_of error key rules"),
     ("hold", "algorithm decision key store"),
     ("observe", "algorithm decision error key store"),
-    ("response", "clock decision error hold logged_once"),
+    ("response", "clock decision error hold"),
     (
         "limiter",
         "algorithm choice clock decision error hold key observe store",
@@ -76,7 +76,7 @@ const OUTSIDE: &[(&str, &str)] = &[
     ("tower_service", "layer/"),
     (
         "tracing",
-        "cost.rs key/ layer/ observe/trace.rs response/ rules/matched.rs store/",
+        "cost.rs key/ observe/trace.rs rules/matched.rs store/",
     ),
 ];
 

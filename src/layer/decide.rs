@@ -23,7 +23,6 @@ use super::{
     layer_for::{LayerFor, Next, Snapshot, VerdictOf},
     options::Options,
     waiting::Wait,
-    warnings::{warn_of_bursts_of_zero, warn_of_rehearsal},
 };
 
 impl<Svc, Req, A, S, F, R, O> LayerFor<Svc, Req> for RateLimitLayer<A, S, F, R, O>
@@ -363,10 +362,6 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
             decided: Some(&decided),
             ..query.event(outcome)
         };
-        warn_of_bursts_of_zero(&decision);
-        if !query.is_enforced {
-            warn_of_rehearsal(&decision);
-        }
         let refusal = Refusal::new(Reason::Limited(&decision));
         self.turn_away(request, refusal, query.is_enforced, event)
     }

@@ -31,7 +31,6 @@ pub mod options;
 mod service;
 mod setters;
 mod waiting;
-mod warnings;
 
 pub use future::ResponseFuture;
 pub use service::{LocalRateLimit, RateLimit};
@@ -64,14 +63,10 @@ pub use service::{LocalRateLimit, RateLimit};
 ///
 /// # What is logged
 ///
-/// These `tracing` events have level `warn`, and each is logged once for each policy, route or
-/// header:
+/// These `tracing` events have level `warn`, and each is logged once for each route or header:
 ///
 /// | event | target | logged when |
 /// |---|---|---|
-/// | `layer.nothing_let_through` | `tollgate::layer` | a limit with a burst or a capacity of 0 refuses a request |
-/// | `layer.would_refuse` | `tollgate::layer` | a limit that is not [enforced](Self::enforce) would have refused a request |
-/// | `response.duplicate_policy_name` | `tollgate::response` | a response describes two policies with the same name, as of two layers with equal, unnamed policies |
 /// | `cost.route_not_matched` | `tollgate::cost` | no request has matched a route of `RouteCosts` |
 /// | `rules.route_not_matched` | `tollgate::rules` | no request has matched a route in a file of rules |
 /// | `key.header_missing` | `tollgate::key` | a request lacks the header that is its key |

@@ -239,8 +239,8 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// A handler does see the decision: with [`expose_decision`](Self::expose_decision) a request
     /// that would have been refused has a decision whose
     /// [`is_admitted`](crate::Decision::is_admitted) is `false`. Such a request is charged nothing,
-    /// and has no [`Hold`](crate::Hold): extract an `Option` of it. The `tracing` event
-    /// `layer.would_refuse` is logged once for each policy that would refuse.
+    /// and has no [`Hold`](crate::Hold): extract an `Option` of it. An
+    /// [observer](Self::observe) sees who would be refused.
     ///
     /// # Example: a tenth of the callers, more without a restart
     ///

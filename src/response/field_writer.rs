@@ -13,10 +13,7 @@ use super::{
     retry_after,
     set_field::set_no_store,
 };
-use crate::{
-    decision::{Decision, PolicyDecision},
-    logged_once::LoggedOnce,
-};
+use crate::decision::{Decision, PolicyDecision};
 
 /// A dialect, and the first `RateLimit-Policy` line that was written in it.
 ///
@@ -52,9 +49,7 @@ impl FieldWriter {
         }
         match self.dialect {
             Fields::Draft11 => {
-                if let Ok(true) = headers.try_append(POLICY, self.policy_line(decision)) {
-                    warn_of_equal_names(decision, headers);
-                }
+                let _ = headers.try_append(POLICY, self.policy_line(decision));
                 // The list is not empty: a refusal has a policy that refuses.
                 let _ = headers.try_append(RATE_LIMIT, draft_11::rates(decision));
             }
@@ -94,25 +89,6 @@ impl FieldWriter {
         match is_same {
             true => line.clone(),
             false => draft_11::policies(decision),
-        }
-    }
-}
-
-/// Logs once for each policy that an inner layer has described a policy of the same name: a client
-/// cannot tell the two apart.
-fn warn_of_equal_names(decision: &Decision, headers: &HeaderMap) {
-    static LOGGED: LoggedOnce = LoggedOnce::new();
-
-    // The last line is ours.
-    let others = || headers.get_all(POLICY).iter().rev().skip(1);
-    for policy in decision.policies().iter().map(PolicyDecision::policy) {
-        if others().any(|line| draft_11::names_policy(line, policy)) && LOGGED.is_new(policy) {
-            tracing::warn!(
-                name: "response.duplicate_policy_name",
-                target: "tollgate::response",
-                policy,
-                "a response describes two policies with the same name: rename one of them with `.named(\"..\")`"
-            );
         }
     }
 }

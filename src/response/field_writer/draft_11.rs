@@ -35,16 +35,6 @@ pub(super) fn rates(decision: &Decision) -> HeaderValue {
     }))
 }
 
-/// Whether a line has an item for the policy of this name.
-pub(super) fn names_policy(line: &HeaderValue, name: &str) -> bool {
-    let mut items = line.as_bytes().split(|&byte| byte == b',');
-    items.any(|item| {
-        let item = item.trim_ascii_start().strip_prefix(b"\"");
-        let rest = item.and_then(|item| item.strip_prefix(name.as_bytes()));
-        rest.is_some_and(|rest| rest.starts_with(b"\""))
-    })
-}
-
 fn list(mut items: impl Iterator<Item = String>) -> HeaderValue {
     let mut line = items.next().unwrap_or_default();
     for item in items {
@@ -134,19 +124,6 @@ mod tests {
     fn draft_11_says_what_the_policy_is_and_what_is_left() {
         let lines = [r#""api";q=40;w=2"#, r#""api";r=39;t=1"#];
         assert_eq!(sent(&admitted()), lines);
-    }
-
-    #[test]
-    fn a_line_names_only_policies_whose_whole_names_are_in_it() {
-        let line = policies(&both(Judgement::Admitted, Judgement::Admitted));
-        assert!(names_policy(&line, "api") && names_policy(&line, "daily"));
-        for other in ["", "ap", "apis", "aily", "q", "q=40", ";q=40"] {
-            assert!(!names_policy(&line, other), "{other}");
-        }
-        for odd in ["", ",", "\"", "\"api", "api", "40;w=2", "\"x\";y=\"api\""] {
-            let line = HeaderValue::from_static(odd);
-            assert!(!names_policy(&line, "api"), "{odd}");
-        }
     }
 
     #[test]
