@@ -104,15 +104,12 @@ where
     pub(super) fn next(
         layer: &Arc<Layer>,
         service: &mut Svc,
-        mut request: Req,
+        request: Req,
         next: Next<Layer, Svc, Req>,
     ) -> Self {
         match next {
             Next::Uncounted => Self::plain(service.call(request)),
-            Next::Admitted(admitted) => {
-                layer.expose_decision(&mut request, &admitted);
-                Self::admitted(layer, service, request, admitted)
-            }
+            Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
             Next::Queued(queued, delay, permit) => {
                 let wait = Waiting::turn(queued, delay, permit);
                 Self::waiting(layer, service, request, wait)
