@@ -195,7 +195,7 @@ impl PolicyDecision {
 
     /// How long an admitted request must be delayed.
     pub fn delay(&self) -> Duration {
-        Duration::from_micros(self.status().delay_micros)
+        self.status.delay(self.limit)
     }
 }
 
