@@ -1,17 +1,15 @@
 //! The decision about one request.
 
-use std::{
-    fmt,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::policy::Policy;
 
+mod few;
 mod lazy_status;
 mod policy_decision;
 mod status;
 
+pub(crate) use few::Few;
 pub(crate) use lazy_status::{JudgedCost, LazyStatus};
 pub(crate) use policy_decision::Counts;
 pub use policy_decision::PolicyDecision;
@@ -47,15 +45,11 @@ pub use status::{Judgement, Status};
 /// # }).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct Decision(Policies);
-
-#[derive(Clone)]
-enum Policies {
-    /// Also one in shadow, which decides nothing.
-    One(PolicyDecision),
-    /// None, where every limit is in shadow or there is no key.
-    Several(Arc<[PolicyDecision]>),
-}
+pub struct Decision(
+    /// One, also if it is in shadow and decides nothing. None, where every limit of several is in
+    /// shadow, or there is no key.
+    Few<PolicyDecision>,
+);
 
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
@@ -69,18 +63,15 @@ impl Decision {
     /// The decision of a single policy.
     #[inline]
     pub fn of_one(policy: PolicyDecision) -> Self {
-        Self(Policies::One(policy))
+        Self(Few::One(policy))
     }
 
     /// The decision of those of these policies that are not in shadow. That of none is admitted,
     /// without a limit.
-    pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Self {
-        policies.retain(|policy| policy.in_shadow().is_none());
-        match policies.len() {
-            0 => Self(Policies::Several(Arc::default())),
-            1 => Self::of_one(policies.remove(0)),
-            _ => Self::of_all(policies),
-        }
+    pub(crate) fn of(policies: impl IntoIterator<Item = PolicyDecision>) -> Self {
+        let policies = policies.into_iter();
+        let enforced = policies.filter(|policy| policy.in_shadow().is_none());
+        Self(enforced.map(PolicyDecision::resolved).collect())
     }
 
     /// The decision of several policies together: admitted if all of them admit.
@@ -88,30 +79,34 @@ impl Decision {
     /// # Panics
     ///
     /// If there is none.
-    pub fn of_all(mut policies: Vec<PolicyDecision>) -> Self {
+    pub fn of_all(policies: Vec<PolicyDecision>) -> Self {
         assert!(!policies.is_empty(), "at least one policy");
-        policies.iter_mut().for_each(PolicyDecision::resolve);
-        Self(Policies::Several(policies.into()))
+        Self::of(policies)
     }
 
     /// The same where nobody may wait any more: refused for as long as it would be delayed.
-    pub(crate) fn refused_for_its_delay(&self) -> Self {
-        let policies = self.policies().iter();
-        let refused = policies.map(PolicyDecision::refused_for_its_delay);
-        Self::of_all(refused.collect())
+    pub(crate) fn refused_for_its_delay(self) -> Self {
+        self.with_each(PolicyDecision::refused_for_its_delay)
     }
 
     /// The same once it is settled, where the request has held and spent so much.
     pub(crate) fn once_settled(self, held: u32, spent: u32) -> Self {
-        let policies = self.policies().iter().cloned();
-        let settled = policies.map(|policy| policy.once_settled(held, spent));
-        Self::of(settled.collect())
+        self.with_each(|policy| policy.once_settled(held, spent))
+    }
+
+    /// The same, as that of a limiter which decides while the store is unavailable.
+    pub(crate) fn degraded(self) -> Self {
+        self.with_each(PolicyDecision::degraded)
+    }
+
+    fn with_each(self, change: impl Fn(PolicyDecision) -> PolicyDecision) -> Self {
+        Self::of(self.policies().iter().cloned().map(change))
     }
 
     /// Resolves its status once, instead of at each read.
     #[inline]
     pub(crate) fn resolve(&mut self) {
-        if let Policies::One(policy) = &mut self.0 {
+        if let Few::One(policy) = &mut self.0 {
             policy.resolve();
         }
     }
@@ -123,24 +118,12 @@ impl Decision {
         self.binding().is_degraded
     }
 
-    /// The same, as that of a limiter which decides while the store is unavailable.
-    pub(crate) fn degraded(mut self) -> Self {
-        let policies = match &mut self.0 {
-            Policies::One(policy) => std::slice::from_mut(policy),
-            Policies::Several(policies) => Arc::make_mut(policies),
-        };
-        for policy in policies {
-            policy.is_degraded = true;
-        }
-        self
-    }
-
     /// Whether the request is let through; if not, nothing was charged.
     #[inline]
     pub fn is_admitted(&self) -> bool {
         match &self.0 {
-            Policies::One(policy) => policy.is_admitted(),
-            Policies::Several(policies) => policies.iter().all(PolicyDecision::is_admitted),
+            Few::One(policy) => policy.is_admitted(),
+            Few::Several(policies) => policies.iter().all(PolicyDecision::is_admitted),
         }
     }
 
@@ -196,9 +179,9 @@ impl Decision {
     /// at all.
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
-            Policies::One(policy) if policy.in_shadow().is_some() => &[],
-            Policies::One(policy) => std::slice::from_ref(policy),
-            Policies::Several(policies) => policies,
+            Few::One(policy) if policy.in_shadow().is_some() => &[],
+            Few::One(policy) => std::slice::from_ref(policy),
+            Few::Several(policies) => policies,
         }
     }
 

@@ -69,6 +69,12 @@ impl PolicyDecision {
         self.status = LazyStatus::Known(self.status());
     }
 
+    /// The same, with its status worked out.
+    pub(super) fn resolved(self) -> Self {
+        let status = self.status();
+        self.with_status(status)
+    }
+
     /// The same of a policy that counts this.
     pub(crate) fn counting(self, counts: Counts) -> Self {
         Self { counts, ..self }
@@ -105,19 +111,28 @@ impl PolicyDecision {
 
     /// The same where nobody may wait any more: what would be delayed is refused for as long. What
     /// is not delayed stays as it is.
-    pub(super) fn refused_for_its_delay(&self) -> Self {
+    pub(super) fn refused_for_its_delay(self) -> Self {
         let status = self.status();
         let delay_micros = status.delay_micros;
         if delay_micros == 0 {
-            return self.clone();
+            return self;
         }
-        self.clone().with_status(Status {
+        self.with_status(Status {
             remaining: 0,
             judgement: Judgement::RefusedForMicros(delay_micros),
             replenished_after_micros: delay_micros,
             delay_micros: 0,
             ..status
         })
+    }
+
+    /// The same, decided while the store is unavailable.
+    pub(super) fn degraded(self) -> Self {
+        let is_degraded = true;
+        Self {
+            is_degraded,
+            ..self
+        }
     }
 
     /// Whether both are of one policy with the same numbers.

@@ -7,9 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{algorithm::Limit, config::AnyAlgorithm, key::HeaderKey};
-
-use super::few::Few;
+use crate::{algorithm::Limit, config::AnyAlgorithm, decision::Few, key::HeaderKey};
 
 /// The limits that a request is charged to, each with the key that its rule found in the request.
 ///

@@ -11,7 +11,6 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use crate::{choice::Choose, key::MissingKey, keyed::KeysFor};
 
-mod few;
 mod file;
 mod key;
 mod key_source;
@@ -24,7 +23,7 @@ use file::File;
 use key_source::NamedExtension;
 use set::RuleSet;
 
-pub(crate) use few::Few;
+pub(crate) use crate::decision::Few;
 pub(crate) use key::Charge;
 pub use key::{KeyValue, RuleKey};
 pub use limit::RuleLimits;

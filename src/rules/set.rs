@@ -6,11 +6,11 @@ use http::{Request, StatusCode};
 
 use crate::{
     config::AnyAlgorithm,
+    decision::Few,
     key::{MissingKey, matched_route},
 };
 
 use super::{
-    few::Few,
     key::{Charge, RuleKey},
     key_source::{KeySource, PlanSource},
     matched::MatchedRoutes,

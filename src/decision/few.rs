@@ -25,7 +25,7 @@ impl<T> FromIterator<T> for Few<T> {
 
 impl<T> Few<T> {
     #[inline]
-    pub(super) fn as_slice(&self) -> &[T] {
+    pub(crate) fn as_slice(&self) -> &[T] {
         match self {
             Self::One(one) => slice::from_ref(one),
             Self::Several(several) => several,
