@@ -53,7 +53,7 @@ impl PolicyDecision {
 
     /// Its status, which is worked out if it is not known yet.
     #[inline]
-    pub(super) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         self.status.resolve(self.limit)
     }
 
@@ -157,11 +157,6 @@ impl PolicyDecision {
         Duration::from_micros(self.window_micros)
     }
 
-    /// The same in microseconds.
-    pub(crate) fn window_micros(&self) -> u64 {
-        self.window_micros
-    }
-
     /// Whether its units are requests in flight.
     pub(crate) fn counts_in_flight(&self) -> bool {
         self.counts == Counts::InFlight
@@ -193,13 +188,6 @@ impl PolicyDecision {
     #[inline]
     pub fn replenished_after(&self) -> Duration {
         Duration::from_micros(self.status().replenished_after_micros)
-    }
-
-    /// How many units remain, and after how many microseconds there are more.
-    #[inline]
-    pub(crate) fn left(&self) -> (u64, u64) {
-        let status = self.status();
-        (status.remaining, status.replenished_after_micros)
     }
 
     /// How long until all units are back, if nothing more is charged.

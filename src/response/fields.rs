@@ -1,7 +1,10 @@
 //! The dialects of the rate-limit fields of a response.
 
+use std::time::Duration;
+
 use http::{HeaderName, header::RETRY_AFTER};
 
+use super::retry_after::whole_seconds;
 use crate::decision::PolicyDecision;
 
 pub(super) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -125,8 +128,8 @@ impl Fields {
 
 /// The window in seconds; `None` below one second, which the drafts cannot express.
 pub(super) fn window_seconds(policy: &PolicyDecision) -> Option<u64> {
-    let micros = policy.window_micros();
-    (micros >= 1_000_000).then(|| micros.div_ceil(1_000_000))
+    let window = policy.window();
+    (window >= Duration::from_secs(1)).then(|| whole_seconds(window))
 }
 
 #[cfg(test)]

@@ -28,10 +28,10 @@ pub(super) fn rates(decision: &Decision) -> HeaderValue {
     let policies = decision.policies().iter();
     let listed = policies.filter(|policy| decision.is_admitted() || !policy.is_admitted());
     list(listed.map(|policy| {
-        let (remaining, replenished_after_micros) = policy.left();
-        let seconds = replenished_after_micros.div_ceil(1_000_000);
+        let status = policy.status();
+        let seconds = status.replenished_after_micros.div_ceil(1_000_000);
         let wait = (seconds > 0).then_some((";t=", seconds));
-        item(policy, ("\";r=", remaining), wait)
+        item(policy, ("\";r=", status.remaining), wait)
     }))
 }
 
