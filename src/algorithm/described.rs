@@ -1,7 +1,7 @@
 //! What a person who writes an algorithm down has to know of it: its name, its fields, and what is
 //! made of them. Files are read by it, and the page has it as its form.
 
-use std::{str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, str::FromStr, time::Duration};
 
 use crate::{error::ConfigError, quota::span_of_text};
 
@@ -107,25 +107,48 @@ pub(super) const fn burst(name: &'static str) -> Field {
     Field::new(name, Kind::AtOnce, "40").with_default("the quota's units")
 }
 
-/// The fields that somebody has written down, each with its value as a text that was checked.
-#[derive(Debug, Clone, Default)]
-pub struct Given(pub Vec<(String, String)>);
+/// The fields of an algorithm that somebody has written down.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// What the algorithm is called there.
+    pub of: &'static str,
+    /// The fields that it has.
+    pub fields: Vec<Field>,
+    /// What stands in each field that is given, `None` if it is no text, number or flag.
+    pub texts: BTreeMap<String, Option<String>>,
+}
 
 impl Given {
     /// The value of a field, if it is given.
-    pub fn get<T: FromStr>(&self, field: &str) -> Option<T> {
-        let given = self.0.iter().find(|(name, _)| name == field);
-        given.and_then(|(_, value)| value.parse().ok())
+    pub(super) fn get<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, String> {
+        let Some(text) = self.texts.get(name) else {
+            return Ok(None);
+        };
+        let kind = self.kind(name);
+        let expected = kind.expected();
+        let text = text.as_ref();
+        let text = text.ok_or_else(|| format!("`{name}` must be {expected}"))?;
+        text.parse().map(Some).map_err(|why| match kind {
+            Kind::AtOnce | Kind::Flag => format!("`{name}` is {text:?}, but must be {expected}"),
+            _ => in_field(name, &why),
+        })
     }
 
     /// The value of a field that is needed.
-    pub(super) fn needed<T: FromStr>(&self, field: &str) -> Result<T, String> {
-        self.get(field)
-            .ok_or_else(|| format!("`{field}` is missing"))
+    pub(super) fn needed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, String> {
+        self.get(name)?.ok_or_else(|| {
+            let (of, expected) = (self.of, self.kind(name).expected());
+            format!("a {of} needs `{name}`, {expected}")
+        })
+    }
+
+    fn kind(&self, name: &str) -> Kind {
+        let field = self.fields.iter().find(|field| field.name == name);
+        field.map_or(Kind::Text, |field| field.kind)
     }
 
     /// What is made of this needed field.
-    pub(super) fn make<T: FromStr, R>(
+    pub(super) fn make<T: FromStr<Err: Display>, R>(
         &self,
         field: &str,
         make: impl FnOnce(T) -> Result<R, ConfigError>,
@@ -134,13 +157,13 @@ impl Given {
     }
 
     /// The same rule with what an optional field says.
-    pub(super) fn set<T: FromStr, R>(
+    pub(super) fn set<T: FromStr<Err: Display>, R>(
         &self,
         rule: R,
         field: &str,
         set: impl FnOnce(R, T) -> Result<R, ConfigError>,
     ) -> Result<R, String> {
-        match self.get(field) {
+        match self.get(field)? {
             Some(value) => set(rule, value).map_err(|error| in_field(field, &error)),
             None => Ok(rule),
         }
@@ -148,7 +171,7 @@ impl Given {
 }
 
 /// The error about the value of a field.
-pub(super) fn in_field(field: &str, error: &ConfigError) -> String {
+pub(super) fn in_field(field: &str, error: &impl Display) -> String {
     format!("`{field}`: {error}")
 }
 

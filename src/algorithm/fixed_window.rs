@@ -235,7 +235,7 @@ impl Described for FixedWindow {
 
     fn build(given: &Given) -> Result<Self, String> {
         let rule = given.make("quota", Self::try_new)?;
-        Ok(match given.get("from-first-request") {
+        Ok(match given.get("from-first-request")? {
             Some(true) => rule.from_first_request(),
             _ => rule,
         })

@@ -140,7 +140,7 @@ impl Described for SlidingBuckets {
             ConfigError::QuotaTooLarge { .. } => in_field("quota", &error),
             _ => in_field("precision", &error),
         })?;
-        Ok(match given.get("strict") {
+        Ok(match given.get("strict")? {
             Some(true) => rule.strict(),
             _ => rule,
         })

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny},
+};
 
 use crate::algorithm::{
     InFlight,
     described::{Described, Field, Given, Kind},
 };
 
-use super::value::{Distinct, Value};
+use super::distinct::Distinct;
 
 /// One of the algorithms that a map may be of.
 pub(super) struct Choice<A> {
@@ -42,7 +45,7 @@ impl<A> Choice<A> {
         names.find(|name| !fields.iter().any(|field| field.name == *name))
     }
 
-    fn build(&self, mut map: Map) -> Result<A, String> {
+    fn build(&self, map: Map) -> Result<A, String> {
         let (of, fields) = (self.name, self.fields());
         if let Some(field) = self.does_not_have(&map) {
             let fields: Vec<_> = fields.iter().map(|field| field.name).collect();
@@ -51,25 +54,36 @@ impl<A> Choice<A> {
                 "`{field}` is not a field of a {of}, which has `{fields}`"
             ));
         }
-        let mut given = Given::default();
-        for field in &fields {
-            match map.remove(field.name) {
-                Some(value) => given
-                    .0
-                    .push((field.name.to_owned(), value.in_field(field)?)),
-                None if field.default.is_some() => {}
-                None => {
-                    let (name, expected) = (field.name, field.kind.expected());
-                    return Err(format!("a {of} needs `{name}`, {expected}"));
-                }
-            }
-        }
-        (self.build)(&given)
+        let texts = map.into_iter().map(|(name, value)| (name, value.text()));
+        let texts = texts.collect();
+        (self.build)(&Given { of, fields, texts })
     }
 }
 
 /// The fields that are given.
 type Map = BTreeMap<String, Value>;
+
+/// What stands in a field, before anybody knows what is expected there. Some formats have nothing
+/// but texts, so that a number may be written as one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Flag(bool),
+    Number(u64),
+    Text(String),
+    Other(IgnoredAny),
+}
+
+impl Value {
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Flag(flag) => Some(flag.to_string()),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Text(text) => Some(text.clone()),
+            Self::Other(_) => None,
+        }
+    }
+}
 
 /// Reads an algorithm of one of these.
 pub(super) fn read<'de, A, D: Deserializer<'de>>(
@@ -90,12 +104,13 @@ fn choose<'a, A>(choices: &'a [Choice<A>], map: &Map) -> Result<&'a Choice<A>, S
         names.dedup();
         format!("\"{}\"", names.join("\", \""))
     };
-    let Some(name) = map.get("algorithm").and_then(Value::text) else {
+    let Some(name) = map.get("algorithm") else {
         return match choices {
             [only] => Ok(only),
             _ => Err(format!("the limit needs `algorithm`, one of {}", all())),
         };
     };
+    let name = name.text().ok_or("`algorithm` must be a text")?;
     let mut named = choices.iter().filter(|choice| choice.name == name);
     let fits = |choice: &&Choice<A>| choice.does_not_have(map).is_none();
     let fitting = named.clone().find(fits);

@@ -23,14 +23,14 @@
 mod algorithm;
 #[cfg(feature = "rules")]
 mod any;
+mod distinct;
 mod each_of;
 mod quota;
-mod value;
 
 #[cfg(feature = "rules")]
 pub(crate) use self::{
     any::{AnyAlgorithm, AnyState, with_algorithm, with_state},
-    value::Distinct,
+    distinct::Distinct,
 };
 
 #[cfg(all(test, feature = "rules"))]
