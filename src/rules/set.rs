@@ -6,7 +6,6 @@ use http::{Request, StatusCode};
 
 use crate::{
     config::AnyAlgorithm,
-    decision::Few,
     key::{MissingKey, matched_route},
 };
 
@@ -79,14 +78,7 @@ impl RuleSet {
             };
             let limits = rule.limits_of(request);
             if !self.all_apply {
-                let cost = candidate.cost;
-                let charges = match &**limits {
-                    [only] => Few::One(Charge {
-                        limit: Arc::clone(only),
-                        key,
-                    }),
-                    several => Charge::each(several, &key).collect(),
-                };
+                let (cost, charges) = (candidate.cost, Charge::each(limits, &key).collect());
                 return Ok(Some(RuleKey { cost, charges }));
             }
             let largest = match rule.in_shadow {
