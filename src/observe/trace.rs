@@ -61,14 +61,9 @@ const MAX_KEY_LEN: usize = 200;
 #[derive(Clone)]
 pub struct Trace {
     period: Duration,
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
     /// Randomly seeded, so that nobody can choose a key with the hash of another.
     hasher: RandomState,
-    logged: Mutex<Logged>,
+    logged: Arc<Mutex<Logged>>,
 }
 
 /// Which keys were logged within the period.
@@ -85,7 +80,8 @@ impl Trace {
     pub fn new() -> Self {
         Self {
             period: Duration::from_secs(60),
-            shared: Arc::default(),
+            hasher: RandomState::new(),
+            logged: Arc::default(),
         }
     }
 
@@ -133,8 +129,8 @@ impl Trace {
         if !tracing::enabled!(target: "tollgate::observe", tracing::Level::INFO) {
             return;
         }
-        let hash = self.shared.hasher.hash_one(key);
-        let logged = self.shared.logged.lock();
+        let hash = self.hasher.hash_one(key);
+        let logged = self.logged.lock();
         let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
         let is_due = logged.is_due(hash, self.period, Instant::now());
         // Unlock before the subscriber is called.
