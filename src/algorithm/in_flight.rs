@@ -13,10 +13,9 @@ use crate::{
 use super::{
     described::{Described, Field, Given, Kind, SpanText},
     setters::named,
-    settled::held_at_most_micros,
+    settled::{DEFAULT_HELD_AT_MOST_MICROS, held_at_most_micros},
 };
 
-const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// If it were shorter, a renewal that is a little late would lose places.
 const MIN_HELD_AT_MOST_MICROS: u64 = 100_000;
 

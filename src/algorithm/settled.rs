@@ -40,7 +40,7 @@ use crate::{
     error::{ConfigError, or_panic},
 };
 
-const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
+pub(super) const DEFAULT_HELD_AT_MOST_MICROS: u64 = 60_000_000;
 /// Longer than any request, and so short that no instant overflows: some 35 years.
 pub(super) const MAX_HELD_AT_MOST_MICROS: u64 = 1 << 50;
 
@@ -501,15 +501,11 @@ impl<A: Additive> Settled<A> {
     #[must_use]
     #[track_caller]
     pub fn held_at_most(self, duration: Duration) -> Self {
-        or_panic(self.try_held_at_most(duration))
-    }
-
-    fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let held_at_most_micros = held_at_most_micros(duration, 1)?;
-        Ok(Self {
+        let held_at_most_micros = or_panic(held_at_most_micros(duration, 1));
+        Self {
             held_at_most_micros,
             ..self
-        })
+        }
     }
 }
 

@@ -32,7 +32,7 @@ fn held_and_left(log: &Log, state: &State, micros: u64) -> (u64, u64) {
 
 #[test]
 fn units_are_held_for_a_microsecond_to_35_years() {
-    let held_at_most = |duration| log(1).try_held_at_most(duration);
+    let held_at_most = |duration| held_at_most_micros(duration, 1);
     let micros = Duration::from_micros;
     let too_short = held_at_most(Duration::from_nanos(999)).unwrap_err();
     assert!(matches!(too_short, ConfigError::HeldTooShort { .. }));
