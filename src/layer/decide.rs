@@ -137,7 +137,10 @@ where
                     _ => Err(OnStoreError::Refuse),
                 };
                 match instead {
-                    Ok((decision, delay)) => (decision.is_admitted(), Err(decision), delay),
+                    Ok(decision) => {
+                        let (admitted, delay) = (decision.is_admitted(), decision.delay());
+                        (admitted, Err(decision), delay)
+                    }
                     Err(choice) => {
                         let refuses = query.is_enforced && choice == OnStoreError::Refuse;
                         let event = Event {

@@ -1,8 +1,6 @@
 //! What happens to a request while the store is unavailable: a fixed choice, or the decision of a
 //! limiter in this process.
 
-use std::time::Duration;
-
 use crate::{
     algorithm::Limit,
     choice::Choose,
@@ -31,9 +29,9 @@ pub(crate) trait Fallback<Req, K> {
     fn decide_instead(&self, error: &StoreError, request: &Req, key: &K, cost: u32) -> Instead;
 }
 
-/// The decision of a limiter in this process, and the delay of what it admits; or what happens to a
-/// request that nobody decides about.
-pub(super) type Instead = Result<(Box<Decision>, Duration), OnStoreError>;
+/// The decision of a limiter in this process, or what happens to a request that nobody decides
+/// about.
+pub(super) type Instead = Result<Box<Decision>, OnStoreError>;
 
 impl<Req, K> Fallback<Req, K> for OnStoreError {
     fn decide_instead(&self, _: &StoreError, _: &Req, _: &K, _: u32) -> Instead {
@@ -73,8 +71,7 @@ where
         let choice = self.algorithm().choose(request);
         let limit = self.algorithm().limit(&choice);
         let verdict = self.store().decide(limit, key, Ask::Charge(cost)).at_once();
-        let decision = limit.decision_of(&verdict.snapshot).degraded();
-        Ok((Box::new(decision), limit.delay_of(&verdict.snapshot)))
+        Ok(Box::new(limit.decision_of(&verdict.snapshot).degraded()))
     }
 }
 
