@@ -1,8 +1,6 @@
 //! The decision about one request.
 
-use std::{fmt, sync::LazyLock, time::Duration};
-
-use crate::policy::Policy;
+use std::{fmt, time::Duration};
 
 mod few;
 mod lazy_status;
@@ -115,7 +113,7 @@ impl Decision {
     /// `false` unless the layer's `on_store_error` has such a limiter. The decision and the
     /// response then describe that limiter, and not the limit whose store is down.
     pub fn is_degraded(&self) -> bool {
-        self.binding().is_degraded
+        self.binding().is_some_and(|policy| policy.is_degraded)
     }
 
     /// Whether the request is let through; if not, nothing was charged.
@@ -130,12 +128,12 @@ impl Decision {
     /// The most the [binding policy](Self::policy) lets through at once: the quota's units, or the
     /// burst.
     pub fn limit(&self) -> u64 {
-        self.binding().limit()
+        self.binding().map_or(u64::MAX, PolicyDecision::limit)
     }
 
     /// How many further requests of cost 1 are let through at this same instant.
     pub fn remaining(&self) -> u64 {
-        let remaining = self.all().iter().map(PolicyDecision::remaining);
+        let remaining = self.policies().iter().map(PolicyDecision::remaining);
         remaining.min().unwrap_or(u64::MAX)
     }
 
@@ -145,17 +143,17 @@ impl Decision {
     /// `None` if it was admitted, if it [never fits](Self::never_fits), or if nobody knows: it
     /// waits for the end of a request that is [in flight](crate::algorithm::InFlight).
     pub fn retry_after(&self) -> Option<Duration> {
-        self.binding().retry_after()
+        self.binding()?.retry_after()
     }
 
     /// Whether the cost is more than can ever be let through at once.
     pub fn never_fits(&self) -> bool {
-        self.binding().never_fits()
+        self.binding().is_some_and(PolicyDecision::never_fits)
     }
 
     /// How long until all units are back, if nothing more is charged.
     pub fn reset_after(&self) -> Duration {
-        let resets = self.all().iter().map(PolicyDecision::reset_after);
+        let resets = self.policies().iter().map(PolicyDecision::reset_after);
         resets.max().unwrap_or_default()
     }
 
@@ -164,14 +162,14 @@ impl Decision {
         if !self.is_admitted() {
             return Duration::ZERO;
         }
-        let delays = self.all().iter().map(PolicyDecision::delay);
+        let delays = self.policies().iter().map(PolicyDecision::delay);
         delays.max().unwrap_or_default()
     }
 
     /// The name of the policy that binds: of an admitted request, the one with the least left; of a
     /// refused one, the one with the longest wait.
     pub fn policy(&self) -> &str {
-        self.binding().policy()
+        self.binding().map_or("none", PolicyDecision::policy)
     }
 
     /// What each policy decided: one, or each member of a tuple in its order; none where all are in
@@ -186,20 +184,10 @@ impl Decision {
     }
 
     #[inline]
-    pub(crate) fn binding(&self) -> &PolicyDecision {
+    pub(crate) fn binding(&self) -> Option<&PolicyDecision> {
         // From the last on: of equals the first binds.
-        let all = self.all().iter().rev();
-        let binding = all.max_by(|a, b| severity(&a.status()).cmp(&severity(&b.status())));
-        binding.expect("at least one policy")
-    }
-
-    /// Its policies; one without a limit, where there is none.
-    #[inline]
-    fn all(&self) -> &[PolicyDecision] {
-        match self.policies() {
-            [] => unlimited(),
-            policies => policies,
-        }
+        let all = self.policies().iter().rev();
+        all.max_by(|a, b| severity(&a.status()).cmp(&severity(&b.status())))
     }
 }
 
@@ -214,16 +202,6 @@ impl fmt::Debug for Decision {
             .field("policies", &self.policies())
             .finish()
     }
-}
-
-#[cold]
-fn unlimited() -> &'static [PolicyDecision] {
-    static UNLIMITED: LazyLock<PolicyDecision> = LazyLock::new(|| {
-        let status = Status::of(u64::MAX, u64::MAX, 0, true, |_| None);
-        let policy = Policy::new("none", &[u64::MAX], Duration::ZERO);
-        PolicyDecision::new(&policy.named("none").expect("a name"), status)
-    });
-    std::slice::from_ref(&*UNLIMITED)
 }
 
 /// Orders policies: refusals first, longest wait; then fewest remaining.

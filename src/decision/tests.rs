@@ -1,4 +1,5 @@
 use super::*;
+use crate::policy::Policy;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,5 +1,7 @@
 //! The fields before draft 08, and `X-RateLimit-*`: one number each, of the binding policy.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
@@ -49,12 +51,11 @@ pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &
 /// The limit and reset of the binding policy, and the least `remaining` of all.
 fn three_numbers(decision: &Decision) -> [u64; 3] {
     // `Retry-After` and the reset should be the same moment if both are sent (drafts 03 to 07).
-    let binding = decision.binding();
-    let reset = binding.retry_after().unwrap_or(binding.reset_after());
+    let reset = |policy: &PolicyDecision| policy.retry_after().unwrap_or(policy.reset_after());
     [
-        binding.limit().min(MAX_INTEGER),
+        decision.limit().min(MAX_INTEGER),
         decision.remaining().min(MAX_INTEGER),
-        whole_seconds(reset),
+        whole_seconds(decision.binding().map_or(Duration::ZERO, reset)),
     ]
 }
 
