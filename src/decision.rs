@@ -178,8 +178,7 @@ impl Decision {
     pub fn policies(&self) -> &[PolicyDecision] {
         match &self.0 {
             Few::One(policy) if policy.in_shadow().is_some() => &[],
-            Few::One(policy) => std::slice::from_ref(policy),
-            Few::Several(policies) => policies,
+            policies => policies.as_slice(),
         }
     }
 

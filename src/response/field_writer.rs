@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response};
 
 use super::{
     Refusal,
-    fields::{DRAFT_6, Fields, POLICY, RATE_LIMIT, X_RATE_LIMIT},
+    fields::{Fields, POLICY, RATE_LIMIT},
     retry_after,
     set_field::set_no_store,
 };
@@ -41,10 +41,8 @@ impl FieldWriter {
     /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] adds
     /// its lines after those of an inner layer or the handler.
     pub(super) fn add(&self, decision: &Decision, headers: &mut HeaderMap) {
-        if headers
-            .try_reserve(self.dialect.rate_limit_names().len())
-            .is_err()
-        {
+        let names = self.dialect.rate_limit_names();
+        if headers.try_reserve(names.len()).is_err() {
             return;
         }
         match self.dialect {
@@ -56,9 +54,9 @@ impl FieldWriter {
             Fields::Draft7 => older_drafts::set_dictionary(decision, headers),
             Fields::Draft6 => {
                 older_drafts::append_policies(decision, headers);
-                older_drafts::set_three(&DRAFT_6, decision, headers);
+                older_drafts::set_three(names, decision, headers);
             }
-            Fields::XRateLimit => older_drafts::set_three(&X_RATE_LIMIT, decision, headers),
+            Fields::XRateLimit => older_drafts::set_three(names, decision, headers),
             Fields::Off => {}
         }
     }

@@ -12,11 +12,9 @@ pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const LIMIT_6: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING_6: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET_6: HeaderName = HeaderName::from_static("ratelimit-reset");
-pub(super) const DRAFT_6: [HeaderName; 3] = [LIMIT_6, REMAINING_6, RESET_6];
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-pub(super) const X_RATE_LIMIT: [HeaderName; 3] = [X_LIMIT, X_REMAINING, X_RESET];
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 pub(super) const MAX_INTEGER: u64 = 999_999_999_999_999;

@@ -36,9 +36,9 @@ pub(super) fn append_policies(decision: &Decision, headers: &mut HeaderMap) {
     }
 }
 
-/// Sets the fields of these names to limit, remaining and reset, unless an inner layer's have no
-/// more left.
-pub(super) fn set_three(names: &[HeaderName; 3], decision: &Decision, headers: &mut HeaderMap) {
+/// Sets the fields of the first three of these names to limit, remaining and reset, unless an inner
+/// layer's have no more left.
+pub(super) fn set_three(names: &[HeaderName], decision: &Decision, headers: &mut HeaderMap) {
     let other = headers.get(&names[1]);
     let remaining = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
     if is_tighter(decision, other.map(remaining)) {
