@@ -66,13 +66,17 @@ impl Decision {
 
     /// The decision of those of these policies that are not in shadow. That of none is admitted,
     /// without a limit.
-    pub(crate) fn of(policies: impl IntoIterator<Item = PolicyDecision>) -> Self {
-        let policies = policies.into_iter();
-        let enforced = policies.filter(|policy| policy.in_shadow().is_none());
-        Self(enforced.map(PolicyDecision::resolved).collect())
+    pub(crate) fn of(mut policies: Vec<PolicyDecision>) -> Self {
+        policies.retain(|policy| policy.in_shadow().is_none());
+        // One alone may never be read.
+        if policies.len() > 1 {
+            policies.iter_mut().for_each(PolicyDecision::resolve);
+        }
+        Self(policies.into_iter().collect())
     }
 
-    /// The decision of several policies together: admitted if all of them admit.
+    /// The decision of several policies together: admitted if all of them admit that are not in
+    /// shadow.
     ///
     /// # Panics
     ///
@@ -98,7 +102,7 @@ impl Decision {
     }
 
     fn with_each(self, change: impl Fn(PolicyDecision) -> PolicyDecision) -> Self {
-        Self::of(self.policies().iter().cloned().map(change))
+        Self::of(self.policies().iter().cloned().map(change).collect())
     }
 
     /// Resolves its status once, instead of at each read.

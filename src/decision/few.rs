@@ -15,10 +15,11 @@ impl<T> FromIterator<T> for Few<T> {
         let mut items = items.into_iter();
         match (items.next(), items.next()) {
             (Some(one), None) => Self::One(one),
-            (first, second) => {
-                let both = first.into_iter().chain(second);
-                Self::Several(both.chain(items).collect())
+            (Some(first), second) => {
+                let all = [first].into_iter().chain(second).chain(items);
+                Self::Several(all.collect())
             }
+            (None, _) => Self::Several(Arc::default()),
         }
     }
 }

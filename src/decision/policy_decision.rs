@@ -69,12 +69,6 @@ impl PolicyDecision {
         self.status = LazyStatus::Known(self.status());
     }
 
-    /// The same, with its status worked out.
-    pub(super) fn resolved(self) -> Self {
-        let status = self.status();
-        self.with_status(status)
-    }
-
     /// The same of a policy that counts this.
     pub(crate) fn counting(self, counts: Counts) -> Self {
         Self { counts, ..self }

@@ -110,10 +110,15 @@ impl Limit for RuleLimits {
         }
     }
 
-    // Without a list, if it is one: a tenth of what a request by rules takes with fields.
     fn decision_of(&self, snapshot: &RuleSnapshot) -> Decision {
-        let each = snapshot.each();
-        Decision::of(each.map(|(limit, status)| PolicyDecision::lazy(limit.policy(), *status)))
+        let mut each = snapshot.each();
+        // One limit is told without a list: a tenth of what a request by rules takes with fields.
+        if let (Some((limit, one)), None) = (each.next(), each.next()) {
+            return limit.decision_of(one);
+        }
+        let mut policies = Vec::new();
+        self.describe(snapshot, &mut |policy| policies.push(policy));
+        Decision::of(policies)
     }
 
     #[inline]
