@@ -44,11 +44,19 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         ask: Ask,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
+        // That of any of the scripts.
+        let misconfigured = |error| {
+            let known = self.all.iter().find_map(|query| {
+                let slot = self.shared.servers.slot_of(&query.keys[0]);
+                (self.shared).misconfiguration(&query.scripts.loadable, slot, &error)
+            });
+            known.unwrap_or(error)
+        };
         let cost = ask.cost();
         let all = (0..self.all.len()).collect();
         let looks = self.ask_each(all, Ask::Look(cost), Wait::Until(deadline));
         let looks = looks.await.into_iter().map(|(_, look)| look);
-        let looks = looks.collect::<Result<Vec<_>, _>>()?;
+        let looks = (looks.collect::<Result<Vec<_>, _>>()).map_err(misconfigured)?;
         let all_admit = (self.replies(&looks, cost)).is_some_and(|replies| replies.admitted);
         if ask.charge() == 0 || !all_admit {
             return Ok(looks);
@@ -56,14 +64,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         // Charges are taken back even if the request is dropped.
         let charging = in_a_task(Arc::clone(self).charge_each(looks, cost, deadline));
         let charged = self.shared.until(deadline, charging).await;
-        charged.map_err(|error| {
-            // That of any of the scripts.
-            let known = self.all.iter().find_map(|query| {
-                let slot = self.shared.servers.slot_of(&query.keys[0]);
-                (self.shared).misconfiguration(&query.scripts.loadable, slot, &error)
-            });
-            known.unwrap_or(error)
-        })
+        charged.map_err(misconfigured)
     }
 
     /// Charges all keys, which have admitted a look.
