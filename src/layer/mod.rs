@@ -7,7 +7,7 @@
 //! | the service is called; it answers, goes on or waits | `service` |
 //! | its key, cost and limit are found, the store is asked | `decide`, by the trait in `layer_for` |
 //! | the store is unavailable: a limiter here decides, or nobody | `fallback` |
-//! | a request that is refused or rejected is answered | `decide`, which logs in `warnings` |
+//! | a request that is refused or rejected is answered | `decide` |
 //! | a request that has to wait does so | `waiting` |
 //! | the response comes: its hold is settled, fields are added | `future`, `decide` |
 //! | the body ends: what it has spent is settled | `response/body_end` |

@@ -329,20 +329,26 @@ impl Shared {
         arguments: Vec<Bytes>,
         wait: Wait,
     ) -> Later<Written> {
-        if Handle::try_current().is_err() {
-            let no_runtime = || failure::unavailable("there is no runtime to send it on");
-            return Box::pin(async move { Err(no_runtime()) });
-        }
         let (shared, scripts) = (Arc::clone(self), Arc::clone(&query.scripts));
         let keys = query.keys.clone();
         // Decisions by places in flight remember nothing.
         let is_remembered = !query.scripts.has(|member| member.in_flight);
         let changing = is_remembered.then(|| self.changing(&keys[0]));
-        Box::pin(in_a_task(async move {
+        let sending = async move {
             let (script, _changing) = (Some(&*scripts.loadable), changing);
             let written = shared.replies(script, (&keys, &arguments), wait).await;
             shared.health.record(&written, &keys[..1]);
             written.map(drop)
-        }))
+        };
+        if Handle::try_current().is_ok() {
+            return Box::pin(in_a_task(sending));
+        }
+        // On the runtime that waits for the answer, if one does.
+        Box::pin(async move {
+            match Handle::try_current() {
+                Ok(_) => in_a_task(sending).await,
+                Err(_) => Err(failure::unavailable("there is no runtime to send it on")),
+            }
+        })
     }
 }

@@ -121,7 +121,7 @@ impl Shared {
             fits_after: None,
         };
         let mut known = lock(&refusals.known);
-        if known.len() >= MAX_REFUSALS {
+        if known.len() >= MAX_REFUSALS && !known.contains_key(subject) {
             known.clear();
         }
         known.insert(subject.clone(), refusal);

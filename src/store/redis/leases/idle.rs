@@ -65,9 +65,9 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
         for mut settling in idle {
             // Once, and late is better than never.
             tokio::spawn(async move {
-                let wait = settling.shared.late();
-                let settled = settling.ask(&[], wait).await;
-                let (shared, subject) = (&settling.shared, &settling.subject);
+                let (shared, subject) = (Arc::clone(&settling.shared), settling.subject.clone());
+                let _changing = shared.changing(&subject.queries[0].keys[0]);
+                let settled = settling.ask(&[], shared.late()).await;
                 shared.health.record(&settled, subject.states());
             });
         }
