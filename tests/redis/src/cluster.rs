@@ -15,6 +15,7 @@ use fred::{
 use crate::{
     client::{connect, host},
     inspect,
+    link::Link,
     port::TO_BUS,
     seen::Seen,
     server::Server,
@@ -41,6 +42,7 @@ pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
 /// node `i`.
 #[derive(Debug)]
 pub struct Cluster {
+    link: Link,
     nodes: Vec<Server>,
     ids: Vec<String>,
 }
@@ -54,10 +56,15 @@ impl Cluster {
 
     /// Starts the nodes with these arguments, each word apart.
     pub async fn start_with(args: &[&str]) -> Self {
+        Self::start_over(&Link::default(), args).await
+    }
+
+    /// Starts nodes that are reached over this link, with these arguments.
+    pub async fn start_over(link: &Link, args: &[&str]) -> Self {
         let args: Vec<_> = NODE.split(' ').chain(args.iter().copied()).collect();
         let (mut nodes, mut ids) = (Vec::new(), Vec::new());
         for epoch in 1..=2 * PRIMARIES {
-            let node = Server::start_with(&args).await;
+            let node = Server::start_over(link, &args).await;
             let epoch = epoch.to_string();
             // Epochs that differ from the start: the nodes have no conflict to resolve when they
             // meet.
@@ -65,7 +72,11 @@ impl Cluster {
             ids.push(node.command("CLUSTER", &["MYID"]).await);
             nodes.push(node);
         }
-        let cluster = Self { nodes, ids };
+        let cluster = Self {
+            link: link.clone(),
+            nodes,
+            ids,
+        };
         cluster.deal_slots().await;
         cluster.meet().await;
         for (replica, primary) in cluster.nodes[PRIMARIES..].iter().zip(&cluster.ids) {
@@ -96,10 +107,8 @@ impl Cluster {
     /// What a client needs to connect; it is told all nodes.
     pub fn config(&self) -> Config {
         let hosts = self.nodes.iter().map(|node| (host(), node.port()));
-        Config {
-            server: ServerConfig::new_clustered(hosts.collect()),
-            ..Config::default()
-        }
+        self.link
+            .config(ServerConfig::new_clustered(hosts.collect()))
     }
 
     /// A client of the cluster.

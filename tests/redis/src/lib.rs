@@ -11,6 +11,7 @@ mod cluster;
 mod fickle;
 mod in_order;
 mod inspect;
+mod link;
 mod monitor;
 mod over_redis;
 mod port;
@@ -30,6 +31,7 @@ pub use crate::{
     cluster::{Cluster, slot_of},
     fickle::Fickle,
     in_order::in_order,
+    link::Link,
     monitor::{Command, Monitor},
     over_redis::{every_algorithm, redis_decides_as_the_rule},
     proxy::Proxy,

@@ -12,8 +12,9 @@ use fred::{
 };
 
 use crate::{
-    client::{centralized, connect, host, try_connect},
+    client::{connect, host, try_connect},
     inspect,
+    link::Link,
     process::{Environment, Process},
     server::Server,
     wait::until,
@@ -31,6 +32,7 @@ const HASTE: &str = "DEBUG PING-PERIOD 200 PUBLISH-PERIOD 200 INFO-PERIOD 500 AS
 /// Two servers and three sentinels; two of these must agree.
 #[derive(Debug)]
 pub struct Sentinels {
+    link: Link,
     servers: Vec<Server>,
     sentinels: Vec<Process>,
 }
@@ -38,27 +40,35 @@ pub struct Sentinels {
 impl Sentinels {
     /// Starts them all, and waits until each sentinel knows the others and the replica.
     pub async fn start() -> Self {
+        Self::start_over(&Link::default()).await
+    }
+
+    /// Starts servers and sentinels that are reached over this link.
+    pub async fn start_over(link: &Link) -> Self {
         let args = ["--repl-diskless-sync-delay", "0"];
-        let primary = Server::start_with(&args).await;
+        let primary = Server::start_over(link, &args).await;
         let (host, port) = (host(), primary.port().to_string());
         let args = [&args[..], &["--replicaof", &host, &port]].concat();
-        let replica = Server::start_with(&args).await;
+        let replica = Server::start_over(link, &args).await;
         until("the replica's link", async || replica.attached_to().await).await;
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            let args = |folder: &Path, port| sentinel_args(folder, port, primary.port());
+            let args = |folder: &Path, port| sentinel_args(folder, port, primary.port(), link);
             let sentinel = Process::start(Environment::new(), args).await;
+            let sentinel = sentinel.unwrap_or_else(|printed| panic!("it ended: {printed}"));
             // From version 7 on; before it a sentinel takes some seconds for what takes one.
-            let _: Option<String> = ask(&sentinel, &HASTE.split(' ').collect::<Vec<_>>()).await;
+            let _: Option<String> =
+                ask(link, &sentinel, &HASTE.split(' ').collect::<Vec<_>>()).await;
             sentinels.push(sentinel);
         }
         let all = Self {
+            link: link.clone(),
             servers: vec![primary, replica],
             sentinels,
         };
         until("sentinels that know each other", async || {
             for sentinel in &all.sentinels {
-                let knows = seen_by(sentinel).await?;
+                let knows = all.seen_by(sentinel).await?;
                 let is = |name: &str, value: &str| knows.get(name).is_some_and(|is| is == value);
                 if !is("num-other-sentinels", "2") || !is("num-slaves", "1") {
                     return None;
@@ -78,10 +88,8 @@ impl Sentinels {
     /// What a client needs to ask the sentinels for the primary.
     pub fn config(&self) -> Config {
         let hosts = self.ports().into_iter().map(|port| (host(), port));
-        Config {
-            server: ServerConfig::new_sentinel(hosts.collect(), SERVICE),
-            ..Config::default()
-        }
+        self.link
+            .config(ServerConfig::new_sentinel(hosts.collect(), SERVICE))
     }
 
     /// A client of the primary, whichever it is.
@@ -112,7 +120,7 @@ impl Sentinels {
     /// Whether all sentinels name another primary than the server on this port, which may hang.
     pub async fn names_another_than(&self, port: u16) -> Option<()> {
         for sentinel in &self.sentinels {
-            let named = seen_by(sentinel).await?.remove("port")?;
+            let named = self.seen_by(sentinel).await?.remove("port")?;
             if named == port.to_string() {
                 return None;
             }
@@ -162,7 +170,7 @@ impl Sentinels {
     async fn agreed(&self) -> Option<&Server> {
         let mut named = Vec::new();
         for sentinel in &self.sentinels {
-            named.push(seen_by(sentinel).await?.remove("port")?);
+            named.push(self.seen_by(sentinel).await?.remove("port")?);
         }
         named.dedup();
         let [port] = &named[..] else {
@@ -178,6 +186,11 @@ impl Sentinels {
         }
         Some(server)
     }
+
+    /// What this sentinel knows about the primary.
+    async fn seen_by(&self, sentinel: &Process) -> Option<HashMap<String, String>> {
+        ask(&self.link, sentinel, &["MASTER", SERVICE]).await
+    }
 }
 
 /// How many bytes of the history of writes this server has.
@@ -190,12 +203,11 @@ async fn replicated(server: &Server) -> u64 {
     offset.and_then(|offset| offset.parse().ok()).unwrap_or(0)
 }
 
-fn sentinel_args(folder: &Path, port: u16, primary: u16) -> Vec<String> {
+fn sentinel_args(folder: &Path, port: u16, primary: u16, link: &Link) -> Vec<String> {
     let file = folder.join("sentinel.conf");
     let (host, folder) = (host(), folder.display());
     let text = format!(
-        "port {port}\n\
-         bind {host}\n\
+        "bind {host}\n\
          dir {folder}\n\
          sentinel monitor {SERVICE} {host} {primary} 2\n\
          sentinel down-after-milliseconds {SERVICE} 1500\n\
@@ -204,16 +216,13 @@ fn sentinel_args(folder: &Path, port: u16, primary: u16) -> Vec<String> {
     );
     fs::write(&file, text).expect("a file beside the sentinel");
     let file = file.to_str().expect("a directory with a plain name");
-    vec![file.to_owned(), "--sentinel".to_owned()]
+    let args = vec![file.to_owned(), "--sentinel".to_owned()];
+    args.into_iter().chain(link.args(port)).collect()
 }
 
-/// What this sentinel knows about the primary.
-async fn seen_by(sentinel: &Process) -> Option<HashMap<String, String>> {
-    ask(sentinel, &["MASTER", SERVICE]).await
-}
-
-async fn ask<R: FromValue>(sentinel: &Process, words: &[&str]) -> Option<R> {
-    let client = try_connect(centralized(sentinel.port())).await.ok()?;
+async fn ask<R: FromValue>(link: &Link, sentinel: &Process, words: &[&str]) -> Option<R> {
+    let server = ServerConfig::new_centralized(host(), sentinel.port());
+    let client = try_connect(link.config(server)).await.ok()?;
     let answer = inspect::command(&client, "SENTINEL", words).await;
     let _ = client.quit().await;
     answer.ok()

@@ -5,12 +5,16 @@ use fred::{
     clients::Client,
     error::Error,
     interfaces::ClientLike,
-    types::{FromValue, Value, config::Config},
+    types::{
+        FromValue, Value,
+        config::{Config, ServerConfig},
+    },
 };
 
 use crate::{
-    client::{centralized, connect, host, try_connect},
+    client::{connect, host, try_connect},
     inspect,
+    link::Link,
     process::{Environment, Process},
 };
 
@@ -19,7 +23,10 @@ const FIXTURE: &str = "fixture";
 
 /// A server without persistence. Dropping it ends it.
 #[derive(Debug)]
-pub struct Server(Process);
+pub struct Server {
+    process: Process,
+    link: Link,
+}
 
 impl Server {
     /// Starts a server and waits until it answers.
@@ -33,26 +40,49 @@ impl Server {
     ///
     /// When it ends at once: the message has what it printed.
     pub async fn start_with(args: &[&str]) -> Self {
-        Self::start_in(Environment::new(), args).await
+        Self::start_in(Environment::new(), &Link::default(), args).await
+    }
+
+    /// Starts a server that is reached over this link, with arguments of its own.
+    pub async fn start_over(link: &Link, args: &[&str]) -> Self {
+        Self::start_in(Environment::new(), link, args).await
     }
 
     /// The same, with these environment variables.
-    pub(crate) async fn start_in(environment: Environment, args: &[&str]) -> Self {
+    pub(crate) async fn start_in(environment: Environment, link: &Link, args: &[&str]) -> Self {
+        let server = Self::try_start(environment, link, args).await;
+        server.unwrap_or_else(|printed| panic!("the server ended: {printed}"))
+    }
+
+    /// Why no server can be reached over this link: what one printed that ended at once.
+    pub async fn cannot_start_over(link: &Link) -> Option<String> {
+        Self::try_start(Environment::new(), link, &[]).await.err()
+    }
+
+    async fn try_start(
+        environment: Environment,
+        link: &Link,
+        args: &[&str],
+    ) -> Result<Self, String> {
         let process = Process::start(environment, |folder, port| {
-            let (port, host) = (port.to_string(), host());
+            let host = host();
             let folder = folder.to_str().expect("a directory with a plain name");
-            let place = ["--port", &port, "--bind", &host, "--dir", folder];
+            let place = ["--bind", &host, "--dir", folder];
             let nothing_kept = ["--save", "", "--appendonly", "no"];
             let fixture = ["--user", FIXTURE, "on", ">fixture", "~*", "&*", "+@all"];
             let all = [&place[..], &nothing_kept, &fixture, args].concat();
-            all.into_iter().map(str::to_owned).collect()
+            let all = all.into_iter().map(str::to_owned);
+            link.args(port).into_iter().chain(all).collect()
         });
-        Self(process.await)
+        Ok(Self {
+            process: process.await?,
+            link: link.clone(),
+        })
     }
 
     /// The port. It stays the same when the server is restarted.
     pub fn port(&self) -> u16 {
-        self.0.port()
+        self.process.port()
     }
 
     /// `redis://127.0.0.1:` and the port.
@@ -62,7 +92,8 @@ impl Server {
 
     /// What a client needs to connect, as the default user.
     pub fn config(&self) -> Config {
-        centralized(self.port())
+        let server = ServerConfig::new_centralized(host(), self.port());
+        self.link.config(server)
     }
 
     /// What a client needs to connect as this user.
@@ -86,27 +117,27 @@ impl Server {
 
     /// Whether it was neither killed nor stopped.
     pub fn is_up(&self) -> bool {
-        self.0.is_up()
+        self.process.is_up()
     }
 
     /// Suspends the server: connections stay open, and no answer comes.
     pub fn stop_process(&self) {
-        self.0.pause();
+        self.process.pause();
     }
 
     /// Lets a stopped server go on.
     pub fn continue_process(&self) {
-        self.0.resume();
+        self.process.resume();
     }
 
     /// Ends the server at once, as a crash would.
     pub fn kill(&self) {
-        self.0.kill();
+        self.process.kill();
     }
 
     /// Starts the server again, empty, on the same port, and waits until it answers.
     pub async fn restart(&self) {
-        self.0.restart().await;
+        self.process.restart().await;
     }
 
     /// The answer to `INFO` and this section.

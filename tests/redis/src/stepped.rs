@@ -15,7 +15,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::server::Server;
+use crate::{link::Link, server::Server};
 
 const LIBRARY: &str = include_str!("stepped.c");
 
@@ -42,7 +42,7 @@ impl SteppedServer {
             ("LD_PRELOAD", library.into_os_string()),
             ("STEPPED_BY", file.clone().into_os_string()),
         ];
-        let server = Server::start_in(environment, &[]).await;
+        let server = Server::start_in(environment, &Link::default(), &[]).await;
         let stepped = Self {
             server,
             file: File::options().write(true).open(&file).expect("that file"),

@@ -1,5 +1,5 @@
-//! A user who may do only what the store needs, behind TLS and in a cluster. Each of these rights
-//! is needed.
+//! A user who may do only what the store needs, of one server, behind Sentinel and in a cluster.
+//! Each of these rights is needed.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -22,7 +22,7 @@ const CHAPTER: &str = include_str!("../../../../src/docs/operating_redis.md");
 
 /// What the store needs of one server: what the docs name, on one line as it is to be pasted, but
 /// what the client asks beside it.
-static RIGHTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+pub(super) static RIGHTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let begins = "ACL SETUSER tollgate on >password ~tollgate:* -@all ";
     let (_, rights) = CHAPTER.split_once(begins).unwrap();
     let rights = rights
@@ -35,7 +35,7 @@ static RIGHTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
 
 /// What the client asks about itself and the server's version when it connects. It works without
 /// the answers, but each refusal is a line in the server's `ACL LOG`.
-const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
+pub(super) const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
 
 /// What the client needs for another database than the first.
 const OF_A_DATABASE: &[&str] = &["+select"];
@@ -44,9 +44,9 @@ const OF_A_DATABASE: &[&str] = &["+select"];
 const OF_SENTINEL: &[&str] = &["+role"];
 
 /// What the store needs to find the nodes of a cluster, and to follow a slot that moves.
-const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
+pub(super) const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
 
-async fn set_user(server: &Server, rights: &[&str]) {
+pub(super) async fn set_user(server: &Server, rights: &[&str]) {
     let user = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
     let words = [&user[..], rights].concat();
     let _: String = server.command("ACL", &words).await;
