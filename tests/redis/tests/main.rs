@@ -26,4 +26,5 @@ mod several_keys;
 mod shadows;
 mod slow;
 mod strangers;
+mod unix_socket;
 mod until_ready;
