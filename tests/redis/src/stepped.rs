@@ -11,6 +11,8 @@ use std::{
     path::Path,
     process::Command,
     sync::atomic::{AtomicI64, Ordering},
+    thread,
+    time::Duration,
 };
 
 use tempfile::TempDir;
@@ -78,12 +80,14 @@ impl SteppedServer {
         seconds * 1_000_000 + micros
     }
 
-    /// Steps the server's clock by so many microseconds.
+    /// Steps the server's clock by so many microseconds, and waits until the server has seen it.
     pub fn step(&self, micros: i64) {
         let all = self.micros.fetch_add(micros, Ordering::SeqCst) + micros;
         // One aligned write of a word: the server sees the time before or after it.
         let written = self.file.write_all_at(&all.to_ne_bytes(), 0);
         written.expect("a file that can be written to");
+        // From Valkey 9.1 on a server reads the wall clock no more than once a millisecond.
+        thread::sleep(Duration::from_millis(5));
     }
 
     /// Sets the server's clock to this time, in microseconds since the epoch; it goes on from
