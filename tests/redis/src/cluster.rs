@@ -1,6 +1,6 @@
 //! A cluster of three primaries, each with a replica.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter};
 
 use bytes::Bytes;
 use fred::{
@@ -232,9 +232,11 @@ impl Cluster {
     async fn deal_slots(&self) {
         for primary in 0..PRIMARIES {
             let bound = |index: usize| usize::from(SLOTS) * index / PRIMARIES;
-            let (first, end) = (bound(primary), bound(primary + 1));
-            let range = [first.to_string(), (end - 1).to_string()];
-            let words = ["ADDSLOTSRANGE", &range[0], &range[1]];
+            // One by one: Redis 6.2 takes no ranges.
+            let slots = bound(primary)..bound(primary + 1);
+            let slots: Vec<_> = slots.map(|slot| slot.to_string()).collect();
+            let slots = slots.iter().map(String::as_str);
+            let words: Vec<_> = iter::once("ADDSLOTS").chain(slots).collect();
             let () = self.nodes[primary].command("CLUSTER", &words).await;
         }
     }

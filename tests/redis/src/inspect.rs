@@ -1,5 +1,7 @@
 //! Looks into a server.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use fred::{
     clients::Client,
@@ -33,12 +35,22 @@ pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// A number of `INFO commandstats`; 0 for a command that was never called.
-pub(crate) fn stat(info: &str, command: &str, name: &str) -> u64 {
-    let line = field(info, &format!("cmdstat_{}", command.to_lowercase())).unwrap_or_default();
-    let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
-    let found = pairs.find(|(key, _)| *key == name);
-    found.map_or(0, |(_, value)| value.parse().expect("a number"))
+/// How often each command was called, by `INFO commandstats`; with all its subcommands, since Redis
+/// 6.2 does not tell them apart.
+pub(crate) fn calls(info: &str) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for line in info.lines() {
+        let of_a_command = line
+            .strip_prefix("cmdstat_")
+            .and_then(|line| line.split_once(':'));
+        if let Some((name, stats)) = of_a_command {
+            let mut pairs = stats.split(',').filter_map(|pair| pair.split_once('='));
+            let (_, calls) = pairs.find(|(key, _)| *key == "calls").expect("calls");
+            let command = name.split('|').next().expect("a first word").to_owned();
+            *all.entry(command).or_default() += calls.parse::<u64>().expect("a number");
+        }
+    }
+    all
 }
 
 /// All keys with this prefix, in order.

@@ -1,9 +1,26 @@
 //! Commands to a server and their answers, in bytes.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use fred::types::Value;
 
 use crate::{inspect, store::Redis};
+
+/// `PEXPIRETIME` of a key, or what is as much where it is not known, on Redis 6.2.
+const EXPIRES_AT: &[u8] = b"
+local known = redis.pcall('PEXPIRETIME', KEYS[1])
+if type(known) == 'number' then return known end
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+while true do
+  local before, left, after = now(), redis.call('PTTL', KEYS[1]), now()
+  if left < 0 then return left end
+  if before == after then return before + left end
+end
+";
 
 impl Redis {
     /// Any command, by the client of the limiters.
@@ -38,7 +55,7 @@ impl Redis {
 
     /// The millisecond at which a key expires, by the server's clock; negative if it never does.
     pub fn expires_at(&self, key: &[u8]) -> i64 {
-        self.ask("PEXPIRETIME", &[key])
+        self.ask("EVAL", &[EXPIRES_AT, b"1", key])
     }
 
     /// The server's clock, in microseconds.
@@ -49,20 +66,12 @@ impl Redis {
 
     /// How often a script was called since `CONFIG RESETSTAT`.
     pub fn scripts_run(&self) -> u64 {
-        let calls = self.calls();
-        let run = calls.iter().find(|call| call.0 == "evalsha");
-        run.map_or(0, |run| run.1)
+        self.calls().get("evalsha").copied().unwrap_or(0)
     }
 
     /// The commands that were called since `CONFIG RESETSTAT`, each with how often.
-    pub fn calls(&self) -> Vec<(String, u64)> {
+    pub fn calls(&self) -> BTreeMap<String, u64> {
         let info: String = self.ask("INFO", &[b"commandstats"]);
-        let names = info
-            .lines()
-            .filter_map(|line| line.strip_prefix("cmdstat_"));
-        let names = names.filter_map(|line| Some(line.split_once(':')?.0));
-        names
-            .map(|name| (name.to_owned(), inspect::stat(&info, name, "calls")))
-            .collect()
+        inspect::calls(&info)
     }
 }

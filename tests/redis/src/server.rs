@@ -151,9 +151,11 @@ impl Server {
         inspect::field(&info, name).map(str::to_owned)
     }
 
-    /// How often this command was called since the server started; those of scripts count too.
+    /// How often this command was called since the server started, with any subcommand; those of
+    /// scripts count too.
     pub async fn command_calls(&self, name: &str) -> u64 {
-        inspect::stat(&self.info("commandstats").await, name, "calls")
+        let calls = inspect::calls(&self.info("commandstats").await);
+        calls.get(name).copied().unwrap_or(0)
     }
 
     /// All keys with this prefix, in order.
