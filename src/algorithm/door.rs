@@ -79,6 +79,8 @@ macro_rules! burst {
         impl $bucket {
             #[doc = $is]
             ///
+            /// With 0 every request is refused; with 1 they are let through one by one.
+            ///
             /// # Panics
             ///
             #[doc = concat!("Where `", stringify!($try_burst), "` fails, with its error as the message.")]

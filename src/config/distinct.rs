@@ -1,4 +1,4 @@
-//! Reads a map in which no name may stand twice: a copied line is a mistake that nothing else shows.
+//! A map in which no name may stand twice: a line that was copied and not changed is a mistake.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 

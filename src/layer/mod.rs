@@ -44,7 +44,8 @@ pub use service::{LocalRateLimit, RateLimit};
 /// [HTTP](crate::response::Http) (or in gRPC, if the request is gRPC), nothing is exempt.
 ///
 /// Clones of a layer share its buckets. So two routes can share one quota with different costs:
-/// `.layer(limit.clone())` and `.layer(limit.cost(5))`.
+/// `.layer(limit.clone())` and `.layer(limit.cost(5))`. One request that passes two such layers is
+/// charged twice: [name](crate::algorithm::TokenBucket::named) the limit of one of them.
 ///
 /// # Its type
 ///
