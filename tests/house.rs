@@ -363,7 +363,12 @@ fn wide_lines(text: &str, comment: &str) -> Vec<usize> {
 fn comments_texts_and_lua_wrap_at_100_columns() {
     let folders = "benches examples playground replay scripts src tests";
     let mut paths = files(&folders.split(' ').collect::<Vec<_>>());
-    let texts = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
+    let texts = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+    ];
     paths.extend(texts.map(|name| root().join(name)));
     for path in paths {
         let comment = match path.extension().and_then(|extension| extension.to_str()) {

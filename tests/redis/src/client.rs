@@ -70,3 +70,14 @@ pub fn centralized(port: u16) -> Config {
         ..Config::default()
     }
 }
+
+/// A client that reconnects at once, and that the store connects.
+///
+/// # Panics
+///
+/// When the configuration contradicts itself.
+pub fn unconnected(config: Config) -> Client {
+    let policy = ReconnectPolicy::new_constant(0, 50);
+    let mut builder = Builder::from_config(config);
+    builder.set_policy(policy).build().unwrap()
+}

@@ -18,6 +18,7 @@ mod port;
 mod process;
 mod proxy;
 mod raw;
+pub mod rights;
 mod seen;
 mod sentinels;
 mod server;
@@ -27,7 +28,7 @@ mod wait;
 mod worker;
 
 pub use crate::{
-    client::{centralized, connect, connect_to},
+    client::{centralized, connect, connect_to, unconnected},
     cluster::{Cluster, slot_of},
     fickle::Fickle,
     in_order::in_order,

@@ -8,9 +8,11 @@ use tollgate::{
     algorithm::{Gcra, InFlight},
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, comes, connect, until};
+use tollgate_redis_tests::{
+    Cluster, Proxy, Server, centralized, comes, connect, unconnected, until,
+};
 
-use crate::traffic::{plenty, store, unconnected};
+use crate::traffic::{plenty, store};
 
 async fn error_of(store: &RedisStore) -> StoreError {
     RateLimiter::new(plenty(), store.clone())

@@ -12,12 +12,12 @@ use tollgate::{
     algorithm::FixedWindow,
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Server, comes, until};
+use tollgate_redis_tests::{Server, comes, unconnected, until};
 use tracing::Level;
 
 use crate::{
     events::{beginning, listen, logged_by, logged_of},
-    traffic::{Answer, Traffic, count, plenty, unconnected},
+    traffic::{Answer, Traffic, count, plenty},
 };
 
 /// How long a decision may take here: only a fault of the server makes one late.

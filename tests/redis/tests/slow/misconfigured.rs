@@ -15,9 +15,9 @@ use tollgate::{
     algorithm::SlidingLog,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Proxy, Server, centralized, patient};
+use tollgate_redis_tests::{Proxy, Server, centralized, patient, unconnected};
 
-use crate::traffic::{Answer, Seen, Traffic, count, limited, plenty, unconnected};
+use crate::traffic::{Answer, Seen, Traffic, count, limited, plenty};
 
 /// So many callers come at once, each again and again.
 const CALLERS: u32 = 300;

@@ -17,6 +17,5 @@ mod places_in_flight;
 mod processes;
 mod rights;
 mod taken_back;
-mod tls;
 mod tuples;
 mod turns;

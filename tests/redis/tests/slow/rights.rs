@@ -1,7 +1,7 @@
 //! A user who may do only what the store needs, of one server, behind Sentinel and in a cluster.
 //! Each of these rights is needed.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use fred::{
     clients::Client,
@@ -14,43 +14,19 @@ use tollgate::{
     clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Sentinels, Server, connect_to, patient, slot_of};
+use tollgate_redis_tests::{
+    Cluster, Sentinels, Server, connect_to, patient,
+    rights::{CHAPTER, OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user},
+    slot_of, unconnected,
+};
 
-use crate::traffic::{PREFIX, unconnected};
-
-const CHAPTER: &str = include_str!("../../../../src/docs/operating_redis.md");
-
-/// What the store needs of one server: what the docs name, on one line as it is to be pasted, but
-/// what the client asks beside it.
-pub(super) static RIGHTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
-    let begins = "ACL SETUSER tollgate on >password ~tollgate:* -@all ";
-    let (_, rights) = CHAPTER.split_once(begins).unwrap();
-    let rights = rights
-        .lines()
-        .next()
-        .unwrap()
-        .strip_suffix(&OF_A_CONNECT.join(" "));
-    rights.unwrap().split_whitespace().collect()
-});
-
-/// What the client asks about itself and the server's version when it connects. It works without
-/// the answers, but each refusal is a line in the server's `ACL LOG`.
-pub(super) const OF_A_CONNECT: &[&str] = &["+client|id", "+info"];
+use crate::traffic::PREFIX;
 
 /// What the client needs for another database than the first.
 const OF_A_DATABASE: &[&str] = &["+select"];
 
 /// What the client needs to see that a server behind Sentinel is the primary.
 const OF_SENTINEL: &[&str] = &["+role"];
-
-/// What the store needs to find the nodes of a cluster, and to follow a slot that moves.
-pub(super) const OF_A_CLUSTER: &[&str] = &["+cluster|slots", "+asking"];
-
-pub(super) async fn set_user(server: &Server, rights: &[&str]) {
-    let user = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
-    let words = [&user[..], rights].concat();
-    let _: String = server.command("ACL", &words).await;
-}
 
 async fn connect(config: Config) -> Client {
     let client = unconnected(config);

@@ -12,13 +12,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use fred::{
-    clients::Client,
-    types::{
-        Builder,
-        config::{Config, ReconnectPolicy},
-    },
-};
 use http::{HeaderName, Request, Response, StatusCode};
 use tokio::time::{Instant, sleep};
 use tollgate::{
@@ -47,13 +40,6 @@ pub(crate) const TASKS: u32 = 32;
 /// A store with the deadline of these tests.
 pub(crate) fn store(connection: impl Into<RedisConnection>) -> RedisStore {
     RedisStore::builder(connection).deadline(DEADLINE).build()
-}
-
-/// A client that reconnects at once, and that the store connects.
-pub(crate) fn unconnected(config: Config) -> Client {
-    let policy = ReconnectPolicy::new_constant(0, 50);
-    let mut builder = Builder::from_config(config);
-    builder.set_policy(policy).build().unwrap()
 }
 
 /// How much [`plenty`] is.

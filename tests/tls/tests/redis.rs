@@ -15,10 +15,11 @@ use fred::{
 };
 use tempfile::TempDir;
 use tollgate::{Quota, RateLimiter, StoreErrorKind, algorithm::FixedWindow, store::RedisStore};
-use tollgate_redis_tests::{Cluster, Link, Sentinels, Server, patient, slot_of, until};
-
-use super::rights::{OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user};
-use crate::traffic::unconnected;
+use tollgate_redis_tests::{
+    Cluster, Link, Sentinels, Server, patient,
+    rights::{OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user},
+    slot_of, unconnected, until,
+};
 
 /// What a server prints that was built without TLS: before Redis 7.2, and from then on.
 const WITHOUT_TLS: [&str; 2] = ["Bad directive", "Failed finding TLS support"];
