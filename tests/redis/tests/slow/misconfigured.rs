@@ -11,11 +11,11 @@ use tokio::{
     time::{Instant, sleep},
 };
 use tollgate::{
-    OnStoreError, Quota, RateLimiter, StoreErrorKind,
+    EachOf, OnStoreError, Quota, RateLimiter, StoreErrorKind,
     algorithm::SlidingLog,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Proxy, Server, centralized, patient, unconnected};
+use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, patient, slot_of, unconnected};
 
 use crate::traffic::{Answer, Seen, Traffic, count, limited, plenty};
 
@@ -170,4 +170,44 @@ async fn a_server_that_forgets_the_script_as_soon_as_it_is_loaded_lets_nobody_th
     let misconfigured = count(&seen, Answer::Misconfigured);
     assert_eq!(misconfigured + count(&seen, Answer::Admitted), seen.len());
     assert!(misconfigured > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_keys_a_node_that_denies_a_right_is_told_also_where_another_hangs() {
+    let cluster = Cluster::start().await;
+    let store = RedisStore::builder(cluster.client().await).deadline(Duration::from_millis(300));
+    let store = store.build();
+    let (rule, other) = (plenty(), SlidingLog::new(Quota::per_day(9)));
+    let rules = (
+        RateLimiter::new(rule.clone(), store.clone()),
+        RateLimiter::new(other.clone(), store.clone()),
+    );
+    rules.0.check(&7_u32).await.unwrap();
+    let owner_of = async |key: &[u8]| cluster.owner_of(slot_of(key)).await;
+    let hangs = owner_of(&cluster.keys("tollgate").await[0]).await;
+    let mut denies = None;
+    for key in 0..40_u32 {
+        let before = cluster.keys("tollgate").await;
+        rules.1.check(&key).await.unwrap();
+        let all = cluster.keys("tollgate").await;
+        let kept = all.iter().find(|kept| !before.contains(kept));
+        let owner = owner_of(kept.expect("its state")).await;
+        if owner != hangs {
+            denies = Some((key, owner));
+            break;
+        }
+    }
+    let (key, denies) = denies.expect("a key on another node");
+    let both = RateLimiter::new(EachOf((rule, other)), store);
+    let keys = EachOf((Some(7_u32), Some(key)));
+    assert!(both.check(&keys).await.unwrap().is_admitted());
+
+    let denies = &cluster.nodes()[denies];
+    let _: String = denies.command("ACL", &["SETUSER", "default", "-get"]).await;
+    cluster.nodes()[hangs].stop_process();
+    let (looked, charged) = tokio::join!(both.peek(&keys), both.check(&keys));
+    cluster.nodes()[hangs].continue_process();
+    for error in [looked.unwrap_err(), charged.unwrap_err()] {
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    }
 }
