@@ -157,15 +157,17 @@ fn order(told: &[Command]) -> Vec<(usize, usize)> {
     }
     assert_eq!(processes.len(), PROCESSES, "{processes:?}");
     let mut of_each = [0; PROCESSES];
-    // A decision is the operation 0 of the script.
-    let is_decision = |told: &&Command| told.words[4].starts_with(&r"\x00".repeat(8));
+    let several = |told: &Command| several(told.words.last().unwrap());
+    // One decision is the operation 0 of the script.
+    let is_decision =
+        |told: &&Command| told.words[4].starts_with(&r"\x00".repeat(8)) || several(told).is_some();
     let about_the_key = |told: &&Command| is_decision(told) && told.words[3].contains(KEY);
     let decisions = told
         .iter()
         .filter(of_script)
         .filter(about_the_key)
         .flat_map(|told| {
-            let count = several(told.words.last().unwrap()).unwrap_or(1);
+            let count = several(told).unwrap_or(1);
             let process = processes[&told.port];
             let first = of_each[process];
             of_each[process] += count;
