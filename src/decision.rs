@@ -1,6 +1,6 @@
 //! The decision about one request.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 mod few;
 mod lazy_status;
@@ -97,8 +97,15 @@ impl Decision {
     }
 
     /// The same, as that of a limiter which decides while the store is unavailable.
-    pub(crate) fn degraded(self) -> Self {
-        self.with_each(PolicyDecision::degraded)
+    pub(crate) fn degraded(mut self) -> Self {
+        let policies = match &mut self.0 {
+            Few::One(policy) => std::slice::from_mut(policy),
+            Few::Several(policies) => Arc::make_mut(policies),
+        };
+        for policy in policies {
+            policy.is_degraded = true;
+        }
+        self
     }
 
     fn with_each(self, change: impl Fn(PolicyDecision) -> PolicyDecision) -> Self {

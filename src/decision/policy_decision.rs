@@ -120,15 +120,6 @@ impl PolicyDecision {
         })
     }
 
-    /// The same, decided while the store is unavailable.
-    pub(super) fn degraded(self) -> Self {
-        let is_degraded = true;
-        Self {
-            is_degraded,
-            ..self
-        }
-    }
-
     /// Whether both are of one policy with the same numbers.
     pub(crate) fn is_of_the_same_policy(&self, other: &Self) -> bool {
         (self.limit, self.window_micros) == (other.limit, other.window_micros)
