@@ -15,15 +15,11 @@ mod call;
 mod observe;
 mod output;
 #[cfg(any(feature = "layer", feature = "redis"))]
-mod turn;
-#[cfg(any(feature = "layer", feature = "redis"))]
 mod until_ready;
 #[cfg(any(feature = "layer", feature = "redis"))]
 mod waiting_lines;
 
 pub use call::Call;
-#[cfg(any(feature = "layer", feature = "redis"))]
-pub(crate) use turn::Turn;
 
 use output::Request;
 

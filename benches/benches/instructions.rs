@@ -57,7 +57,7 @@ const COMPARISONS: &[(&str, &str, Option<&str>, f64)] = &[
         Some("service"),
         0.67,
     ),
-    ("layer, counted", "tower_governor", Some("service"), 1.57),
+    ("layer, counted", "tower_governor", Some("service"), 1.46),
     // Eight rules of a file; the same limits in one layer that is written in Rust, and chooses by
     // method and path.
     ("rules", "tower_governor", Some("service"), 2.10),

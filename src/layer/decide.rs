@@ -5,17 +5,16 @@ use std::{sync::Arc, time::Instant};
 use tower_service::Service;
 
 use crate::{
-    algorithm::Limit,
+    algorithm::{Ending, Limit},
     choice::Choose,
     decision::Decision,
     error::StoreErrorKind,
     hold::{EndsWhen, Hold},
     key::{Key, Rejection},
     keyed::KeysFor,
-    limiter::Turn,
     observe::{Event, EventKey, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
-    store::{Answer, Ask, Source, Store, Verdict},
+    store::{Answer, Ask, Change, Source, Store, Verdict},
     store_error::OnStoreError,
 };
 
@@ -170,23 +169,13 @@ where
             let admitted = LayerFor::<Svc, Req>::admit(self, query, snapshot, notify);
             return Next::Admitted(admitted);
         }
-        let turn = snapshot.as_ref().ok().map(|admission| {
-            let (limit, store, key) = (
-                limit.clone(),
-                self.limiter.store().clone(),
-                query.key.clone(),
-            );
-            Turn::new(limit, store, key, (admission.clone(), query.cost))
-        });
         let Ok(permit) = Arc::clone(&self.max_waiting).try_acquire_owned() else {
             // The maximum of requests is waiting.
-            drop(turn);
+            LayerFor::<Svc, Req>::withdraw(self, &query, &snapshot);
             let decision = decision_of(limit, &snapshot).refused_for_its_delay();
             return Next::answered(self.refuse(request, &query, decision));
         };
-        // If it panics, the turn is given back.
-        LayerFor::<Svc, Req>::notify_admitted(self, request, &query, &snapshot);
-        Next::Queued((query, snapshot, turn), delay, permit)
+        Next::Queued((query, snapshot), delay, permit)
     }
 
     #[inline]
@@ -242,14 +231,26 @@ where
         });
     }
 
-    #[inline]
-    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
-        const { something_is_to_be_settled::<A::Limit>(O::SETTLES) };
+    fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
+        if let Ok(admission) = snapshot {
+            let limit = self.limiter.algorithm().limit(&query.choice);
+            let ending = Ending::Withdrawn { cost: query.cost };
+            let withdrawn = Change::End(admission, ending);
+            drop(self.limiter.store().change(limit, &query.key, withdrawn));
+        }
+    }
+
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted) {
         if self.exposes_decision {
             let limit = self.limiter.algorithm().limit(&admitted.choice);
             let decision = decision_of(limit, &admitted.snapshot);
             self.respond.expose(request, decision);
         }
+    }
+
+    #[inline]
+    fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool {
+        const { something_is_to_be_settled::<A::Limit>(O::SETTLES) };
         let is_annotated = self.respond.annotates() && admitted.is_enforced;
         if !holds::<A::Limit>() {
             return is_annotated;

@@ -104,12 +104,15 @@ where
     pub(super) fn next(
         layer: &Arc<Layer>,
         service: &mut Svc,
-        request: Req,
+        mut request: Req,
         next: Next<Layer, Svc, Req>,
     ) -> Self {
         match next {
             Next::Uncounted => Self::plain(service.call(request)),
-            Next::Admitted(admitted) => Self::admitted(layer, service, request, admitted),
+            Next::Admitted(admitted) => {
+                layer.expose_decision(&mut request, &admitted);
+                Self::admitted(layer, service, request, admitted)
+            }
             Next::Queued(queued, delay, permit) => {
                 let wait = Waiting::turn(queued, delay, permit);
                 Self::waiting(layer, service, request, wait)

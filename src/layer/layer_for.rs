@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use tower_service::Service;
 
-use crate::{decision::Decision, error::StoreError, limiter::Turn, store::Verdict};
+use crate::{decision::Decision, error::StoreError, store::Verdict};
 
 use super::{ResponseFuture, waiting::WaitPermit};
 
@@ -55,9 +55,14 @@ pub trait LayerFor<Svc: Service<Req> + Clone, Req>: Sized {
         snapshot: &Snapshot<Self::Stored>,
     );
 
-    /// Puts the decision where handlers find it, if it is exposed, and gives an admitted request
-    /// its hold, unless the layer settles it. Says whether the response needs it too: a request in
-    /// flight shares its hold with the layer.
+    /// Gives back the turn of a request that was dropped while it waited.
+    fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>);
+
+    /// Puts the decision where handlers find it, if it is exposed.
+    fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted);
+
+    /// Gives an admitted request its hold, unless the layer settles it. Says whether the response
+    /// needs it too: a request in flight shares its hold with the layer.
     fn hand_over(&self, request: &mut Req, admitted: &mut Self::Admitted) -> bool;
 
     /// Settles the hold of an admitted request, or lets the body keep it until its end, and adds
@@ -87,12 +92,10 @@ impl<Layer: LayerFor<Svc, Req>, Svc: Service<Req> + Clone, Req> Next<Layer, Svc,
     }
 }
 
-/// What was asked for a request that has to wait for its turn, its admission, and the turn, which
-/// only the limit's own store takes back.
+/// What was asked for a request that has to wait for its turn, and its admission.
 pub(super) type Queued<Svc, Req, Layer> = (
     <Layer as LayerFor<Svc, Req>>::Query,
     Snapshot<<Layer as LayerFor<Svc, Req>>::Stored>,
-    Option<Turn>,
 );
 
 /// The store's snapshot of an admission, or the decision of the limiter in the store's place.

@@ -44,6 +44,21 @@ pin_project! {
         #[pin]
         wait: Wait<Svc, Req, Layer>,
     }
+
+    // A turn that has not come is given back.
+    impl<Svc, Req, Layer> PinnedDrop for Waiting<Svc, Req, Layer>
+    where
+        Svc: Service<Req>,
+        Svc: Clone,
+        Layer: LayerFor<Svc, Req>,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let WaitProjection::Turn { queued: Some((query, snapshot)), .. } = this.wait.project() {
+                this.layer.withdraw(query, snapshot);
+            }
+        }
+    }
 }
 
 pin_project! {
@@ -84,12 +99,24 @@ where
         request: Req,
         wait: Wait<Svc, Req, Layer>,
     ) -> Pin<Box<Self>> {
-        Box::pin(Self {
+        let waiting = Self {
             layer: Arc::clone(layer),
             service,
             request: Some(request),
             wait,
-        })
+        };
+        if let (
+            Some(request),
+            Wait::Turn {
+                queued: Some((query, snapshot)),
+                ..
+            },
+        ) = (&waiting.request, &waiting.wait)
+        {
+            // If it panics, the turn is given back.
+            layer.notify_admitted(request, query, snapshot);
+        }
+        Box::pin(waiting)
     }
 
     /// The layer, the inner service that was made ready, and the request for it.
@@ -114,10 +141,7 @@ where
             }
             WaitProjection::Turn { queued, sleep, .. } => {
                 ready!(sleep.poll(cx));
-                let (query, snapshot, turn) = queued.take().expect(ONCE);
-                if let Some(turn) = turn {
-                    turn.has_come();
-                }
+                let (query, snapshot) = queued.take().expect(ONCE);
                 Next::Admitted(this.layer.admit(query, snapshot, None))
             }
         })

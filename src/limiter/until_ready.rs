@@ -14,7 +14,7 @@ use crate::{
     store::{AsKey, Ask, Change, Decided, Store, Verdict},
 };
 
-use super::{RateLimiter, Turn, gives_back_what_it_takes, waiting_lines::Waiter};
+use super::{RateLimiter, gives_back_what_it_takes, waiting_lines::Waiter};
 
 /// How often the first in line looks whether there is room before the announced wait is over, or
 /// asks anew where none is announced.
@@ -95,10 +95,16 @@ impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
         {
             let delay = limit.delay_of(&admission.snapshot);
             if !delay.is_zero() {
-                let (limit, store, key) = (limit.clone(), self.store.clone(), key.to_owned());
-                let turn = Turn::new(limit, store, key, (admission.snapshot.clone(), cost));
+                let mut turn = Turn {
+                    limit,
+                    store: &self.store,
+                    key: key.to_owned(),
+                    admission: &admission.snapshot,
+                    cost,
+                    is_over: false,
+                };
                 sleep(delay).await;
-                turn.has_come();
+                turn.is_over = true;
                 has_waited = true;
             }
             // It was held first, so that whoever gives up before is not charged.
@@ -200,4 +206,24 @@ fn never_fits(cost: u32, decision: &Decision) -> StoreError {
     let (policy, limit) = (decision.policy(), decision.limit());
     let why = format!("a cost of {cost} is more than {policy:?} ever lets through, {limit}");
     StoreError::new(StoreErrorKind::InvalidInput, why)
+}
+
+/// An admission whose turn is still to come; if it is dropped before, the turn is given back.
+struct Turn<'a, L: Limit, S: Store<L, K>, K: Key> {
+    limit: &'a L,
+    store: &'a S,
+    key: K,
+    admission: &'a L::Snapshot,
+    cost: u32,
+    is_over: bool,
+}
+
+impl<L: Limit, S: Store<L, K>, K: Key> Drop for Turn<'_, L, S, K> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let ending = Ending::Withdrawn { cost: self.cost };
+            let withdrawn = Change::End(self.admission, ending);
+            drop(self.store.change(self.limit, &self.key, withdrawn));
+        }
+    }
 }

@@ -81,6 +81,8 @@ impl fmt::Display for Outcome {
 pub(crate) trait Decided {
     fn decision(&self) -> Decision;
 
+    fn delay(&self) -> Duration;
+
     /// Reports each policy in shadow, and whether it would have refused.
     fn describe_shadows(&self, output: &mut dyn FnMut(PolicyDecision, bool));
 }
@@ -91,6 +93,13 @@ impl<L: Limit> Decided for (&L, Result<&L::Snapshot, &Decision>) {
         match self.1 {
             Ok(snapshot) => self.0.decision_of(snapshot),
             Err(decision) => decision.clone(),
+        }
+    }
+
+    fn delay(&self) -> Duration {
+        match self.1 {
+            Ok(snapshot) => self.0.delay_of(snapshot),
+            Err(decision) => decision.delay(),
         }
     }
 
@@ -186,12 +195,13 @@ impl<'a, K> Event<'a, K> {
     }
 
     /// The wait of a request that is over its limit, or the delay of an admitted one, or how long
-    /// it has waited.
+    /// it has waited. A delay that is known to be zero is not computed: that saves most decisions a
+    /// division.
     pub(super) fn wait(&self, decision: &Decision) -> Option<Duration> {
         match decision.is_admitted() {
             true => {
-                let delay = || Some(decision.delay()).filter(|delay| !delay.is_zero());
-                self.waited.or_else(delay)
+                let delay = || self.decided.map(Decided::delay);
+                (self.waited).or_else(|| delay().filter(|delay| !delay.is_zero()))
             }
             false => decision.retry_after(),
         }
