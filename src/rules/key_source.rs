@@ -61,14 +61,13 @@ impl KeySource {
     }
 
     /// Whether a rule with this key applies to a request, whatever part of the key that lacks.
-    pub(super) fn applies_always(&self, in_shadow: bool) -> bool {
+    pub(super) fn applies_always(&self) -> bool {
         match self {
             Self::Header(_, on_missing) | Self::Extension(_, on_missing) => match on_missing {
-                OnMissing::Reject => !in_shadow,
                 OnMissing::Next => false,
-                OnMissing::Shared => true,
+                OnMissing::Reject | OnMissing::Shared => true,
             },
-            Self::Several(sources) => sources.iter().all(|it| it.applies_always(in_shadow)),
+            Self::Several(sources) => sources.iter().all(Self::applies_always),
             _ => true,
         }
     }

@@ -22,7 +22,8 @@ pub(crate) struct RuleSet {
     pub(super) rules: Vec<Rule>,
     pub(super) routes: Routes,
     pub(super) matched: MatchedRoutes,
-    /// Whether all matching rules apply to a request, or the first one.
+    /// Whether all matching rules apply to a request, or the first one that is enforced and those
+    /// in shadow before it.
     pub(super) all_apply: bool,
     pub(super) refuses_unmatched: bool,
 }
@@ -77,7 +78,9 @@ impl RuleSet {
                 Err(rejection) => return Err(rejection),
             };
             let limits = rule.limits_of(request);
-            if !self.all_apply {
+            // A rule in shadow takes no request away from the rules after it.
+            let is_last = !self.all_apply && !rule.in_shadow;
+            if is_last && charges.is_empty() {
                 let (cost, charges) = (candidate.cost, Charge::each(limits, &key).collect());
                 return Ok(Some(RuleKey { cost, charges }));
             }
@@ -87,6 +90,9 @@ impl RuleSet {
             };
             *largest = Some(candidate.cost).max(*largest);
             charges.extend(Charge::each(limits, &key));
+            if is_last {
+                break;
+            }
         }
         match cost.or(rehearsed_cost) {
             Some(cost) => {
@@ -105,7 +111,7 @@ impl RuleSet {
 impl Rule {
     /// Whether no later rule is asked about a request of one of its routes.
     pub(super) fn always_applies(&self) -> bool {
-        self.key.applies_always(self.in_shadow)
+        !self.in_shadow && self.key.applies_always()
     }
 
     /// The limits that a request is charged to.

@@ -247,16 +247,25 @@ impl Builder<'_> {
 
     /// The rules, when all are added.
     fn finish(mut self) -> Result<RuleSet, String> {
-        let weight = |rule: u32| {
-            let rule = &self.set.rules[rule as usize];
+        let weight = |rule: &Rule| {
             let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
             let most = of_plans.map(|limits| limits.len()).max().unwrap_or(0);
             most.max(rule.limits.len())
         };
-        if self.set.all_apply
-            && let heaviest = self.set.routes.heaviest(weight)
-            && heaviest > MAX_LIMITS
-        {
+        // Of several that match and are enforced, only one may apply.
+        let is_one_of_several = |rule: &Rule| !self.set.all_apply && !rule.in_shadow;
+        let rules = self.set.rules.iter();
+        let one = rules.filter(|&it| is_one_of_several(it)).map(weight);
+        let heaviest = one.max().unwrap_or(0)
+            + self.set.routes.heaviest(|rule| {
+                let rule = &self.set.rules[rule as usize];
+                if is_one_of_several(rule) {
+                    0
+                } else {
+                    weight(rule)
+                }
+            });
+        if heaviest > MAX_LIMITS {
             return Err(format!(
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
             ));

@@ -295,41 +295,50 @@ async fn a_rule_charges_its_cost_or_that_of_the_route() {
 }
 
 #[tokio::test]
-async fn a_rule_in_shadow_refuses_nobody_and_is_told_to_the_observer() {
-    let file = |shadow: bool| {
+async fn a_rule_in_shadow_refuses_nobody_takes_nothing_from_others_and_is_told_to_the_observer() {
+    let file = |matching: &str, shadow: bool| {
         [
-            "match = \"all\"\n",
+            &format!("match = {matching:?}\n"),
             &rule("tried", &format!("{EVERYONE}\nshadow = {shadow}"), 2),
             &rule("enforced", EVERYONE, 5),
         ]
+        .map(String::as_str)
         .concat()
     };
-    let rules = rules(&file(true));
-    let (told, events) = std::sync::mpsc::channel();
-    let store = LocalStore::new();
-    let layer = RateLimitLayer::new(rules.clone(), store, rules.clone()).observe(
-        move |event: &Event<'_, RuleKey>| {
-            let mut shadows = Vec::new();
-            event.describe_shadows(&mut |policy, refuses| {
-                shadows.push((policy.policy().to_owned(), refuses))
-            });
-            told.send((format!("{:?}", event.key().unwrap()), shadows))
-                .unwrap();
-        },
-    );
-    let service = layer.layer(service_fn(answer));
-    let ask = async || service.clone().oneshot(request("GET", "/")).await.unwrap();
-    for would_refuse in [false, false, true] {
-        let response = ask().await;
-        assert_eq!(response.status(), 200);
-        assert!(!values_of(&response, "ratelimit").contains("tried"));
-        let (key, shadows) = events.recv().unwrap();
-        assert_eq!(key, r#"{"tried": everyone, "enforced": everyone}"#);
-        assert_eq!(shadows, [("tried".to_owned(), would_refuse)]);
+    for matching in ["first", "all"] {
+        let rules = rules(&file(matching, true));
+        let (told, events) = std::sync::mpsc::channel();
+        let store = LocalStore::new();
+        let layer = RateLimitLayer::new(rules.clone(), store, rules.clone()).observe(
+            move |event: &Event<'_, RuleKey>| {
+                let mut shadows = Vec::new();
+                event.describe_shadows(&mut |policy, refuses| {
+                    shadows.push((policy.policy().to_owned(), refuses))
+                });
+                told.send((format!("{:?}", event.key().unwrap()), shadows))
+                    .unwrap();
+            },
+        );
+        let service = layer.layer(service_fn(answer));
+        let ask = async || service.clone().oneshot(request("GET", "/")).await.unwrap();
+        for would_refuse in [false, false, true] {
+            let response = ask().await;
+            assert_eq!(response.status(), 200);
+            assert!(!values_of(&response, "ratelimit").contains("tried"));
+            let (key, shadows) = events.recv().unwrap();
+            assert_eq!(key, r#"{"tried": everyone, "enforced": everyone}"#);
+            assert_eq!(shadows, [("tried".to_owned(), would_refuse)]);
+        }
+        if matching == "all" {
+            // It keeps its count.
+            replace(&rules, &file(matching, false)).unwrap();
+        } else {
+            for _ in 3..5 {
+                assert_eq!(ask().await.status(), 200);
+            }
+        }
+        assert_eq!(ask().await.status(), 429);
     }
-    // It keeps its count.
-    replace(&rules, &file(false)).unwrap();
-    assert_eq!(ask().await.status(), 429);
 }
 
 #[tokio::test]
@@ -345,8 +354,9 @@ async fn a_rule_in_shadow_neither_adds_to_the_cost_nor_refuses_what_has_not_its_
         5
     );
     assert_eq!(of_ten(&["unmatched = 'refuse'\n", &of_header]).await, 10);
-    // It goes on to the next rule.
-    assert_eq!(of_ten(&[&of_header, &api]).await, 5);
+    for tried in [&of_header, &tried("'everyone'")] {
+        assert_eq!(of_ten(&[tried, &api]).await, 5);
+    }
 }
 
 #[tokio::test]

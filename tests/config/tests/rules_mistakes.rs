@@ -77,6 +77,12 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
             read(&two(&second, "'address'", first)).unwrap();
         }
         read(&two(first, "{ header = 'x', missing = 'next' }", &second)).unwrap();
+        read(&two(
+            &format!("{first}\nshadow = true"),
+            "'address'",
+            &second,
+        ))
+        .unwrap();
         let all = two(first, "'address'", &second);
         read(&format!("match = 'all'\n{all}")).unwrap();
     }
@@ -118,6 +124,17 @@ fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
         let told = "up to 17 limits would apply to one request, more than 16";
         assert_eq!(mistake(&rules(17, routes)), told);
     }
+    // Of those that are enforced one applies, beside those in shadow.
+    let beside = |in_shadow: usize| {
+        let tried = |number| rule(&format!("r{number}"), "'/x'") + "shadow = true\n";
+        let enforced = [rule("one", "'/x'"), rule("two", "'/{x}'")];
+        (0..in_shadow)
+            .map(tried)
+            .chain(enforced)
+            .collect::<String>()
+    };
+    read(&beside(15)).unwrap();
+    assert!(mistake(&beside(16)).starts_with("up to 17 limits"));
     // No request has two methods, or two paths.
     for routes in [
         &["'GET /x'", "'POST /x'"],
