@@ -68,7 +68,7 @@ impl Health {
             ),
             Some((true, failed, lasting)) => tracing::error!(
                 target: "tollgate::store", prefix, %error, failed, ?lasting,
-                "the store is set up wrongly: requests are refused until this is fixed"
+                "the store is set up wrongly, or has not answered yet: requests are refused"
             ),
             None => {}
         }
