@@ -20,7 +20,10 @@
 // that is included here first is embedded into the docs. The link at the end of a chapter is for
 // readers of the file.
 
-#[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("answers.md"))]
+#[cfg_attr(
+    any(not(doctest), all(feature = "axum", feature = "tonic")),
+    doc = include_str!("answers.md")
+)]
 pub mod answers {}
 
 #[doc = include_str!("pictures/in_flight.md")]
