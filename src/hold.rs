@@ -27,7 +27,8 @@ use crate::{
 /// settled for all of them.
 ///
 /// It is settled once: by the first of its clones that settles it, or, when the last of them is
-/// dropped, with all that was held. So hanging up is never free.
+/// dropped, with all that was held. So hanging up is never free. If it is not settled in time, all
+/// of it [is charged](crate::algorithm::Settled::held_at_most), though the request still runs.
 ///
 /// The place of a request that is [in flight](crate::algorithm::InFlight) is given back when the
 /// last clone is dropped. One of those is the layer's, until the body of the response has ended; a

@@ -493,7 +493,31 @@ impl<A: Additive> Settled<A> {
 
     /// How long units are held at most; 60 seconds unless said otherwise.
     ///
-    /// What nobody has settled after one to two times as long counts as spent.
+    /// What nobody has settled after one to two times as long counts as spent, in memory too, even
+    /// if the request still runs: settling it later frees nothing. So choose it longer than the
+    /// longest request or stream. In memory that costs nothing; over Redis it is for how long what
+    /// a killed process held is kept from others.
+    ///
+    /// # Example: a stream that outlives it, and one that does not
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, RateLimiter, Timestamp};
+    /// use tollgate::{algorithm::FixedWindow, clock::ManualClock, store::LocalStore};
+    ///
+    /// for (minutes, left) in [(1, 700), (60, 958)] {
+    ///     let clock = ManualClock::at(Timestamp::from_micros(0));
+    ///     let tokens = FixedWindow::new(Quota::per_day(1_000)).settled();
+    ///     let tokens = tokens.held_at_most(Duration::from_secs(60 * minutes));
+    ///     let store = LocalStore::builder().clock(clock.clone()).build();
+    ///     let limiter = RateLimiter::new(tokens, store);
+    ///
+    ///     let stream = limiter.hold("bob", 300).now().expect("300 of 1000 fit");
+    ///     clock.advance(Duration::from_secs(10 * 60));
+    ///     stream.settle(42);
+    ///     assert_eq!(limiter.peek("bob").now().remaining(), left);
+    /// }
+    /// ```
     ///
     /// # Panics
     ///
