@@ -19,6 +19,9 @@ use super::Choose;
 /// numbers is a policy whose table a store in memory keeps for as long as it lives. For callers
 /// without any limit there is [`exempt`](crate::RateLimitLayer::exempt).
 ///
+/// A [`RateLimiter`](crate::RateLimiter) over it has neither `check` nor `peek` nor `reset`: they
+/// have no request. Make a limiter of one plan's algorithm and a clone of the store.
+///
 /// # Example: paying callers get more, and keep their count when they begin to pay
 ///
 /// ```

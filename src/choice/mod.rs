@@ -5,7 +5,8 @@
 //! | the same numbers for everyone | the [algorithm](crate::algorithm) itself |
 //! | free, paid and internal callers; a customer with numbers of their own | [`by_request`] |
 //! | numbers that are replaced while the program runs | `Reloadable` (feature `reload`) |
-//! | both | a `Reloadable` in the closure of [`by_request`] |
+//! | both | a `Reloadable` in the closure of [`by_request`], which returns a clone of its `in_force()` |
+//! | several limits that are replaced | `Reloadable<(A, B)>`, not a tuple of them |
 //!
 //! # What is kept when a caller's numbers change
 //!
@@ -25,7 +26,7 @@
 //!
 //! A bucket keeps the *time* until it has recovered, and not the units: after 100 a day becomes 100
 //! a second, one who has spent all waits the day out. [`reset`](crate::RateLimiter::reset) ends
-//! that. What was counted may be more than the new numbers allow: then nothing is admitted until
+//! that, by a limiter [of one plan](by_request). What was counted may be more than the new numbers allow: then nothing is admitted until
 //! enough of it is over.
 //!
 //! One exception lets a plan admit more than alone. A debit, refund or settlement writes that time

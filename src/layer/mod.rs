@@ -59,6 +59,10 @@ pub use service::{LocalRateLimit, RateLimit};
 /// ready service with it, and a clone serves the next request. A request waits for a remote store,
 /// or for its turn in a [queue](crate::algorithm::LeakyBucket::queue).
 ///
+/// The body of its responses must be axum's, tonic's or another that can be [made from
+/// bytes](crate::response::FromBytes): a layer that wraps the body, such as `tower-http`'s
+/// `TraceLayer`, goes outside of this one.
+///
 /// For a service without HTTP set another answer, such as
 /// [`.respond_with(AsError)`](Self::respond_with).
 ///
@@ -145,7 +149,9 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     ///
     /// A clone of it shares the layer's buckets, if it uses the keys that the layer's extractor
     /// makes. The layer's costs, exemptions, answers and observer do not apply to it: give the
-    /// clone an observer [of its own](RateLimiter::observe).
+    /// clone an observer [of its own](RateLimiter::observe). Where
+    /// [`by_request`](crate::choice::by_request) chooses, it has no methods: make a limiter of one
+    /// plan.
     ///
     /// # Example: a job that is charged to the caller's quota
     ///
