@@ -26,8 +26,8 @@
 //!
 //! A bucket keeps the *time* until it has recovered, and not the units: after 100 a day becomes 100
 //! a second, one who has spent all waits the day out. [`reset`](crate::RateLimiter::reset) ends
-//! that, by a limiter [of one plan](by_request). What was counted may be more than the new numbers allow: then nothing is admitted until
-//! enough of it is over.
+//! that, by a limiter [of one plan](by_request). What was counted may be more than the new numbers
+//! allow: then nothing is admitted until enough of it is over.
 //!
 //! One exception lets a plan admit more than alone. A debit, refund or settlement writes that time
 //! in the parts of a unit of the plan that makes it, up to 2^53 of them. That is centuries for most

@@ -15,9 +15,9 @@ use super::Choose;
 /// reset, readers never wait for a writer, and the answer to a request has the numbers by which it
 /// was judged. What a state means under the new numbers depends on the [algorithm](super).
 ///
-/// Of several limits it holds the tuple, `Reloadable<(A, B)>`: a tuple of `Reloadable`s is no limit.
-/// In the closure of [`by_request`](super::by_request),
-/// `TokenBucket::clone(&reloadable.in_force())` is the limit in force.
+/// Several limits are one `Reloadable<(A, B)>`: a tuple of `Reloadable`s is no limit. In the
+/// closure of [`by_request`](super::by_request), `TokenBucket::clone(&reloadable.in_force())` is
+/// the limit in force.
 ///
 /// # Example: a limit that is raised while it is in use
 ///

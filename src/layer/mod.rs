@@ -149,9 +149,9 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     ///
     /// A clone of it shares the layer's buckets, if it uses the keys that the layer's extractor
     /// makes. The layer's costs, exemptions, answers and observer do not apply to it: give the
-    /// clone an observer [of its own](RateLimiter::observe). Where
-    /// [`by_request`](crate::choice::by_request) chooses, it has no methods: make a limiter of one
-    /// plan.
+    /// clone an observer [of its own](RateLimiter::observe). If
+    /// [`by_request`](crate::choice::by_request) chooses the limit, it cannot be asked without a
+    /// request: make a limiter of one plan.
     ///
     /// # Example: a job that is charged to the caller's quota
     ///
