@@ -8,9 +8,10 @@ use super::{Key, KeyExtractor, Rejection};
 /// answer.
 ///
 /// `Ok(Some(key))` is the key, `Ok(None)` says that no limit applies, and an `Err`, which is a
-/// [`Rejection`], is the answer. A closure alone is not a key extractor: if it were, the compiler
-/// would say "expected a closure" for every type that is not an extractor. If the closure panics,
-/// the panic reaches the caller of the service, and nothing has been charged.
+/// [`Rejection`], is the answer: so do not wrap a key in `Err`, even if the compiler advises that.
+/// A closure alone is not a key extractor: if it were, the compiler would say "expected a closure"
+/// for every type that is not an extractor. If the closure panics, the panic reaches the caller of
+/// the service, and nothing has been charged.
 ///
 /// # Example: one bucket per user, in upper or lower case
 ///

@@ -12,8 +12,8 @@ use crate::error::{ConfigError, or_panic};
 
 use super::{KeyExtractor, MissingKey};
 
-/// Charges a request to the value of a header field; answers 400, naming the field, if it is
-/// missing or there twice.
+/// Charges a request to the value of a header field, or of gRPC metadata; answers 400, naming the
+/// field, if it is missing or there twice.
 ///
 /// The value is compared byte by byte: nothing is trimmed, decoded or folded, so `Bob` and `bob`
 /// have two buckets. An empty value is a value. **Anyone can send any value**: put the limit behind
@@ -124,7 +124,9 @@ impl<B> KeyExtractor<Request<B>> for Header {
 ///
 /// It takes 63 bytes and no allocation, and keeps nothing of the request alive. No digest equals a
 /// short value. `Debug` and `Display` are for logs: they print the length and a few escaped bytes
-/// from the start, never the whole value.
+/// from the start, never the whole value, and the value cannot be read back. To find a caller,
+/// compare with `HeaderKey::from`; to name callers in a log, use a key of your own, by
+/// [`from_fn`](super::from_fn()) or [`FromExtension`](super::FromExtension).
 ///
 /// # Example: reset the bucket of a caller
 ///
