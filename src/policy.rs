@@ -89,7 +89,7 @@ pub struct Policy {
 impl Policy {
     /// A policy without a name of its own: it is called by its algorithm, its numbers and its
     /// window. The first number is its limit (0 if there is none); the window is the time it takes
-    /// to win that back.
+    /// to win that back, and the longest such time if it varies.
     ///
     /// A [named](Self::named) policy keeps its states when its numbers or its window change. If a
     /// state cannot be read with others, as the number of a calendar's window cannot, write what

@@ -32,6 +32,21 @@ use super::{KeyLimit, Override, Policy, settled::MAX_HELD_AT_MOST_MICROS};
 /// charged, again and again, so what counts units needs a maximum: in the example, the limit.
 /// Local functions may stand before it.
 ///
+/// It is Lua 5.1: each number is a double, there is no `//`, and what passes 2<sup>53</sup> on the
+/// way is not exact either. `math.floor(a / b)` is exact for such whole numbers, and so are
+/// `a % b` and `(a - a % b) / b`.
+///
+/// # When it is wrong
+///
+/// Callers get 500, and the reason is in the store's log event and in the
+/// [`StoreError`](crate::StoreError) of a [`check`](crate::RateLimiter::check): make one at start.
+/// Its line counts from the start of the whole script, which `redis-cli MONITOR` shows when it is
+/// loaded.
+///
+/// That both versions decide the same is best tested by random calls of two limiters, one over a
+/// `LocalStore` and one over a `RedisStore`, with the same
+/// [`ManualClock`](crate::clock::ManualClock) by their builders' `.clock(..)`.
+///
 /// # Example: an allowance that never comes back
 ///
 /// ```

@@ -176,7 +176,9 @@ impl RedisStoreBuilder {
     /// Reads the time from this clock instead of the server's: a
     /// [`ManualClock`](crate::clock::ManualClock) in tests.
     ///
-    /// If each process has its own clock, the one that is ahead decides for all.
+    /// If each process has its own clock, the one that is ahead decides for all. Give each run of a
+    /// test a [prefix](Self::prefix) of its own: Redis still has the keys of the last run, with
+    /// their later times.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Box::new(move || clock.now()));
