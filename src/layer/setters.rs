@@ -147,7 +147,7 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// # });
     /// ```
     ///
-    /// Without `.settled()`:
+    /// Without `.settled()` (`cargo check` lets it pass, `cargo build` does not):
     ///
     /// ```compile_fail,E0080
     /// use http::{Request, Response};
