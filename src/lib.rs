@@ -95,7 +95,7 @@
 //! `metrics` or `tracing` is public, but your recorder or subscriber must fit their version: a new
 //! major version of them is a new minor version of this crate. axum's `ConnectInfo` and
 //! `MatchedPath` and tonic's connect info are read from the extensions of a request: of another
-//! version than this crate's they are not found.
+//! version than this crate's (axum 0.8, tonic 0.14) they are not found.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
