@@ -316,6 +316,24 @@ async fn the_end_knows_what_was_sent_and_how_long_it_took_and_what_it_says_is_ch
 }
 
 #[tokio::test]
+async fn what_nobody_settles_is_charged_at_the_head_of_the_response() {
+    let (store, clock) = store(1);
+    let quota = TokenBucket::new(Quota::per_minute(6)).settled();
+    let limit = RateLimitLayer::new(quota, store, Global);
+    let limiter = limit.limiter().clone();
+    let app = Router::new()
+        .route("/", get(async || "hello"))
+        .layer(limit.cost(6_u32));
+    let response = app.oneshot(asked()).await.unwrap();
+    assert_eq!(remaining(&limiter, &()), 0);
+    // It comes back from then on, though the body is still there.
+    clock.advance(MINUTE);
+    assert_eq!(remaining(&limiter, &()), 6);
+    drop(response);
+    assert_eq!(remaining(&limiter, &()), 6);
+}
+
+#[tokio::test]
 async fn a_request_that_costs_nothing_holds_nothing() {
     let store = LocalStore::new();
     let limit = RateLimitLayer::new(ten(), store.clone(), Global).cost(0_u32);

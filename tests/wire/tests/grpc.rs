@@ -13,7 +13,7 @@ use hyper_util::{
 };
 use tokio::{net::TcpStream, time::timeout};
 use tollgate::{
-    LocalRateLimitLayer, Quota, RateLimitLayer,
+    End, LocalRateLimitLayer, Quota, RateLimitLayer,
     algorithm::{FixedWindow, KeyLimit, TokenBucket},
     key::{Global, PeerIp},
     store::LocalStore,
@@ -23,7 +23,9 @@ use tonic::{
     codegen::tokio_stream,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 use tonic_types::StatusExt;
 use tonic_web::{GrpcWebClientLayer, GrpcWebLayer};
 use tower::Layer;
@@ -100,6 +102,19 @@ async fn a_call_over_the_limit_is_resource_exhausted_with_the_wait_said_three_ti
     assert_eq!(field("cache-control"), "no-store");
     assert!(field("ratelimit").starts_with("\"three\";r=0;t="));
     assert_eq!(field("ratelimit-policy"), "\"three\";q=3;w=3600");
+}
+
+#[tokio::test]
+async fn a_call_that_is_settled_at_its_end_keeps_its_message() {
+    let (told, sent) = std::sync::mpsc::channel();
+    let limit = by_peer(three().settled()).settle_at_end(move |end: &End| {
+        told.send(end.bytes()).unwrap();
+        1
+    });
+    let server = serve!(Server::builder().layer(limit));
+    let response = client(server).await.check(check()).await.unwrap();
+    assert_eq!(response.into_inner().status(), ServingStatus::Serving);
+    assert!(sent.recv_timeout(LONGEST).unwrap() > 0);
 }
 
 /// What a caller is answered who opens a call, sends no message and does not say that there is

@@ -6,9 +6,10 @@ use std::{convert::Infallible, time::Duration};
 use bytes::Bytes;
 use http::{Request, Response};
 use tollgate::{
-    Decision, PolicyDecision,
-    algorithm::{self, Judgement, Policy},
+    Decision, PolicyDecision, RateLimiter,
+    algorithm::{self, InFlight, Judgement, Policy},
     response::{Grpc, Reason, Refusal, Respond},
+    store::LocalStore,
 };
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
@@ -70,4 +71,19 @@ fn the_details_are_byte_for_byte_what_tonic_types_writes() {
             assert_eq!(status.code(), code);
         }
     }
+}
+
+#[test]
+fn a_refusal_of_what_is_in_flight_says_so_and_a_handler_sees_an_exposed_decision() {
+    let limiter = RateLimiter::new(InFlight::new(1), LocalStore::new());
+    let running = limiter.hold(&"ann", 1).now().unwrap();
+    let refused = *limiter.hold(&"ann", 1).now().unwrap_err();
+    let quota = read(refused.clone()).get_details_quota_failure();
+    let says = &quota.unwrap().violations[0].description;
+    assert_eq!(says, "as many requests are in flight as may be");
+    drop(running);
+
+    let mut request = Request::new(());
+    Respond::<_, Response<Bytes>, Infallible>::expose(&Grpc::new(), &mut request, refused.clone());
+    assert_eq!(request.extensions().get(), Some(&refused));
 }
