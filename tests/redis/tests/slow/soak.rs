@@ -1,7 +1,7 @@
 //! Minutes of traffic, while Redis hangs, dies and comes back empty, fails over and has its clock
 //! stepped back, and the limit is reloaded all the while.
 //!
-//! `scripts/soak` runs it, by itself; `TOLLGATE_SOAK_SECONDS` says for how long.
+//! `scripts/cargo-test soak` runs it, by itself; `TOLLGATE_SOAK_SECONDS` says for how long.
 
 use std::{
     env, fs,
