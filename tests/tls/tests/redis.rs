@@ -1,5 +1,5 @@
-//! Over TLS a store decides, refuses, holds and settles as it does without: on one server, behind
-//! Sentinel and in a cluster, with the rights that the docs name. The store has no code for it but
+//! Over TLS, with certificates on both sides, a store decides, refuses, holds and settles as it does
+//! without: on one server, behind Sentinel and in a cluster, with the rights that the docs name. The store has no code for it but
 //! the settings that it copies to each of its connections.
 
 use std::{
@@ -10,7 +10,11 @@ use std::{
 };
 
 use fred::{
-    rustls::{ClientConfig, RootCertStore, crypto::ring},
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
     types::config::{Config, TlsConfig, TlsConnector},
 };
 use tempfile::TempDir;
@@ -40,12 +44,13 @@ async fn over_tls() -> Option<(TempDir, Link)> {
     );
     let args = format!(
         "--tls-cert-file {certificate} --tls-key-file {key} --tls-ca-cert-file {certificate} \
-         --tls-auth-clients no --tls-replication yes --tls-cluster yes"
+         --tls-auth-clients yes --tls-replication yes --tls-cluster yes"
     );
     let args = args.split(' ').map(str::to_owned).collect();
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
-    let link = Link::over_tls(args, trusting(roots));
+    let own = (made.cert.der().clone(), made.signing_key.serialize_der());
+    let link = Link::over_tls(args, trusting(roots, Some(own)));
     let printed = Server::cannot_start_over(&link).await.unwrap_or_default();
     let is_without = WITHOUT_TLS.iter().any(|words| printed.contains(words));
     if is_without && env::var_os("REDIS_SERVER").is_some() {
@@ -57,12 +62,21 @@ async fn over_tls() -> Option<(TempDir, Link)> {
     Some((folder, link))
 }
 
-/// A client that trusts these alone.
-fn trusting(roots: RootCertStore) -> Config {
+/// A client that trusts these alone, with a certificate of its own and its key, or without.
+fn trusting(roots: RootCertStore, own: Option<(CertificateDer<'static>, Vec<u8>)>) -> Config {
     // Named, since another crate in the same build may bring a second one.
     let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let client = client.with_safe_default_protocol_versions().unwrap();
-    let client = client.with_root_certificates(roots).with_no_client_auth();
+    let client = client.with_root_certificates(roots);
+    let client = match own {
+        Some((certificate, key)) => {
+            let key = PrivateKeyDer::try_from(key).unwrap();
+            client
+                .with_client_auth_cert(vec![certificate], key)
+                .unwrap()
+        }
+        None => client.with_no_client_auth(),
+    };
     Config {
         tls: Some(TlsConfig::from(TlsConnector::from(client))),
         ..Config::default()
@@ -122,12 +136,17 @@ async fn over_tls_a_server_is_asked_that_hangs_or_starts_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_not_trusted_or_is_asked_without_tls_decides_nothing() {
-    let Some((_files, link)) = over_tls().await else {
+async fn a_server_that_is_not_trusted_or_trusts_not_the_client_decides_nothing() {
+    let Some((files, link)) = over_tls().await else {
         return;
     };
+    let certificate = fs::read(files.path().join("certificate.pem")).unwrap();
+    let mut roots = RootCertStore::empty();
+    let certificate = CertificateDer::from_pem_slice(&certificate).unwrap();
+    roots.add(certificate).unwrap();
     let server = Server::start_over(&link, &[]).await;
-    for tls in [trusting(RootCertStore::empty()).tls, None] {
+    let not_trusting = trusting(RootCertStore::empty(), None);
+    for tls in [not_trusting.tls, trusting(roots, None).tls, None] {
         let config = Config {
             tls,
             ..server.config()
