@@ -2,6 +2,7 @@
 //! that makes sense.
 //!
 //! The first byte is the limit, the second one what is asked, the third one the form of the reply.
+//! What was leased or refused before is remembered for the next input.
 
 #![no_main]
 
@@ -100,7 +101,7 @@ fn encoded(form: u8, data: &[u8]) -> Vec<u8> {
     let bulk = |data: &[u8]| [format!("${}\r\n", data.len()).as_bytes(), data, b"\r\n"].concat();
     match form % 4 {
         0 => bulk(data),
-        // A list of texts with zeros between them.
+        // A list of texts, with this byte between them.
         1 => {
             let items: Vec<_> = data.split(|&byte| byte == 0xFE).map(bulk).collect();
             [format!("*{}\r\n", items.len()).into_bytes(), items.concat()].concat()

@@ -495,8 +495,8 @@ impl<A: Additive> Settled<A> {
     ///
     /// What nobody has settled after one to two times as long counts as spent, in memory too, even
     /// if the request still runs: settling it later frees nothing. So choose it longer than the
-    /// longest request or stream. In memory that costs nothing; over Redis it is for how long what
-    /// a killed process held is kept from others.
+    /// longest request or stream. In memory that costs nothing; over Redis, what a killed process
+    /// held begins to come back only then.
     ///
     /// # Example: a stream that outlives it, and one that does not
     ///

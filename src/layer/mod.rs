@@ -60,8 +60,8 @@ pub use service::{LocalRateLimit, RateLimit};
 /// or for its turn in a [queue](crate::algorithm::LeakyBucket::queue).
 ///
 /// The body of its responses must be axum's, tonic's or another that can be [made from
-/// bytes](crate::response::FromBytes): a layer that wraps the body, such as `tower-http`'s
-/// `TraceLayer`, goes outside of this one.
+/// bytes](crate::response::FromBytes): in a `ServiceBuilder`, a layer that wraps the
+/// body, such as `tower-http`'s `TraceLayer`, goes outside of this one.
 ///
 /// For a service without HTTP set another answer, such as
 /// [`.respond_with(AsError)`](Self::respond_with).

@@ -44,7 +44,8 @@ pub(crate) use limit::{MAX_LIMITS, RuleSnapshot};
 ///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. There are at most 16.
 /// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
-///   algorithm, which counts by limit and key; it takes no limiter of rules.
+///   algorithm, which counts by all limits and keys of a request, in shadow or not; it takes no
+///   limiter of rules.
 /// - **A route** that none of the first 10 000 requests has matched may be misspelled: the
 ///   `tracing` event `rules.route_not_matched`, with target `tollgate::rules`, is logged once.
 /// - **Not supported**: [`InFlight`](crate::algorithm::InFlight) and

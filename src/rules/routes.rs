@@ -235,12 +235,11 @@ impl Routes {
         first
     }
 
-    /// The most that the rules which match one request can weigh together.
-    pub(super) fn heaviest(&self, weight: impl Fn(u32) -> usize) -> usize {
+    /// The most that the rules which match one request weigh.
+    pub(super) fn heaviest(&self, weight: impl Fn(BTreeSet<u32>) -> usize) -> usize {
         let of_method = |matched: &[Candidate], method| -> usize {
             let rules = matched.iter().filter(|it| it.is_for(method));
-            let rules: BTreeSet<_> = rules.map(|it| it.rule).collect();
-            rules.into_iter().map(&weight).sum()
+            weight(rules.map(|it| it.rule).collect())
         };
         heaviest(&[&self.tree], &self.every_path, &|matched| {
             let methods = (0..=METHODS.len()).map(|bit| Methods(1 << bit));

@@ -252,19 +252,20 @@ impl Builder<'_> {
             let most = of_plans.map(|limits| limits.len()).max().unwrap_or(0);
             most.max(rule.limits.len())
         };
-        // Of several that match and are enforced, only one may apply.
-        let is_one_of_several = |rule: &Rule| !self.set.all_apply && !rule.in_shadow;
-        let rules = self.set.rules.iter();
-        let one = rules.filter(|&it| is_one_of_several(it)).map(weight);
-        let heaviest = one.max().unwrap_or(0)
-            + self.set.routes.heaviest(|rule| {
-                let rule = &self.set.rules[rule as usize];
-                if is_one_of_several(rule) {
-                    0
-                } else {
-                    weight(rule)
+        let heaviest = self.set.routes.heaviest(|matched| {
+            let (mut together, mut one) = (0, 0);
+            for rule in matched
+                .into_iter()
+                .map(|rule| &self.set.rules[rule as usize])
+            {
+                match self.set.all_apply || rule.in_shadow {
+                    true => together += weight(rule),
+                    // Only the first one applies.
+                    false => one = one.max(weight(rule)),
                 }
-            });
+            }
+            together + one
+        });
         if heaviest > MAX_LIMITS {
             return Err(format!(
                 "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"

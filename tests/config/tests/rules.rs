@@ -354,8 +354,11 @@ async fn a_rule_in_shadow_neither_adds_to_the_cost_nor_refuses_what_has_not_its_
         5
     );
     assert_eq!(of_ten(&["unmatched = 'refuse'\n", &of_header]).await, 10);
+    let first = rule("first", &format!("{EVERYONE}\nroutes = ['/']"), 5);
     for tried in [&of_header, &tried("'everyone'")] {
-        assert_eq!(of_ten(&[tried, &api]).await, 5);
+        // Of the enforced rules after it the first applies alone.
+        let last = rule("last", EVERYONE, 2);
+        assert_eq!(of_ten(&[tried, &first, &last]).await, 5);
     }
 }
 

@@ -133,7 +133,7 @@ fn a_file_by_which_too_many_limits_would_apply_to_one_request_is_refused() {
             .chain(enforced)
             .collect::<String>()
     };
-    read(&beside(15)).unwrap();
+    read(&(beside(15) + &rule("other", "'/other/x'") + "shadow = true\n")).unwrap();
     assert!(mistake(&beside(16)).starts_with("up to 17 limits"));
     // No request has two methods, or two paths.
     for routes in [
