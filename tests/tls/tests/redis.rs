@@ -1,6 +1,6 @@
-//! Over TLS, with certificates on both sides, a store decides, refuses, holds and settles as it does
-//! without: on one server, behind Sentinel and in a cluster, with the rights that the docs name. The store has no code for it but
-//! the settings that it copies to each of its connections.
+//! Over TLS, with certificates on both sides, a store decides, refuses, holds and settles as it
+//! does without: on one server, behind Sentinel and in a cluster, with the rights that the docs
+//! name. The store has no code for it but the settings that it copies to each of its connections.
 
 use std::{
     env, fs,

@@ -16,7 +16,6 @@ mod places_across_slots;
 mod places_in_flight;
 mod processes;
 mod rights;
-mod soak;
 mod taken_back;
 mod tuples;
 mod turns;
