@@ -32,9 +32,12 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::at_once::at_once;
+use crate::local::store;
 use crate::polled::polled;
 use crate::ready::ready;
 use crate::seen::panics;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 type Places = LocalStore<InFlight, ()>;
 
@@ -61,6 +64,27 @@ where
     S: tollgate::store::Store<InFlight, String>,
 {
     ready(limiter.hold(key, cost)).unwrap()
+}
+
+#[test]
+fn a_key_that_no_longer_shares_the_bucket_of_a_full_store_owes_the_places_that_are_taken_there() {
+    let (store, clock) = store(1);
+    let limiter = RateLimiter::new(InFlight::new(2).held_at_most(MINUTE), store);
+    let own = hold(&limiter, "has an entry", 1).unwrap();
+    let shared = hold(&limiter, "has none", 1).unwrap();
+    drop(own);
+    // Each call visits a few entries: now there is room.
+    for _ in 0..9 {
+        limiter.peek("has none").now();
+    }
+    clock.advance(Duration::from_millis(1));
+    let second = hold(&limiter, "has none", 1).unwrap();
+    assert!(hold(&limiter, "has none", 1).is_err());
+    drop(shared);
+    assert!(hold(&limiter, "has none", 1).is_err());
+    clock.advance(MINUTE);
+    let third = hold(&limiter, "has none", 1).unwrap();
+    drop([second, third]);
 }
 
 #[test]
