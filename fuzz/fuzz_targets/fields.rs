@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use std::{cell::RefCell, convert::Infallible, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -19,14 +19,6 @@ use tollgate::{
     store::LocalStore,
 };
 use tower::{Layer, ServiceExt, service_fn};
-
-const DIALECTS: [Fields; 5] = [
-    Fields::Draft11,
-    Fields::Draft7,
-    Fields::Draft6,
-    Fields::XRateLimit,
-    Fields::Off,
-];
 
 /// What a request may bring, and what a response may have.
 const NAMES: [&str; 9] = [
@@ -75,13 +67,11 @@ fn answer(
         *response.headers_mut() = answered.clone();
         Ok::<_, Infallible>(response)
     }));
-    let service = RefCell::new(service);
     [(); 2].map(|()| {
         let mut request = Request::new(());
         *request.method_mut() = method.clone();
         *request.headers_mut() = asked.clone();
-        let service = service.borrow().clone();
-        let answer = service.oneshot(request).now_or_never();
+        let answer = service.clone().oneshot(request).now_or_never();
         answer.expect("a store in memory answers at once").unwrap()
     })
 }
@@ -98,7 +88,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((&first, data)) = data.split_first() else {
         return;
     };
-    let dialect = DIALECTS[usize::from(first) % DIALECTS.len()];
+    let dialect = Fields::ALL[usize::from(first) % Fields::ALL.len()];
     let method = if first < 128 {
         Method::POST
     } else {

@@ -28,7 +28,7 @@ type Reply = Arc<Mutex<Vec<u8>>>;
 struct Client {
     runtime: Runtime,
     reply: Reply,
-    /// Each limit, over a store that leases and remembers refusals, and over one that does neither.
+    /// Each limit, over a plain store, and over one that leases and remembers refusals.
     all: Vec<[Box<dyn SharedLimiter>; 2]>,
 }
 
