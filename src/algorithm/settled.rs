@@ -154,15 +154,6 @@ pub struct SettledSnapshot {
     generation_start_micros: u64,
 }
 
-impl SettledSnapshot {
-    fn of(status: LazyStatus, [_, later]: &[Generation; 2], is_held: bool) -> Self {
-        Self {
-            status,
-            generation_start_micros: if is_held { later.start_micros } else { 0 },
-        }
-    }
-}
-
 impl<A: Additive> Limit for Settled<A> {
     type Snapshot = SettledSnapshot;
     type Keys = OneKey;
@@ -298,7 +289,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot {
         let status = KeyLimit::refused_for(&self.rule, wait, now);
-        SettledSnapshot::of(status, &Default::default(), false)
+        self.receipt(status, &Default::default(), 0, false)
     }
 
     fn snapshot(
@@ -308,14 +299,13 @@ impl<A: Additive> KeyLimit for Settled<A> {
         admitted: bool,
         now: Timestamp,
     ) -> Self::Snapshot {
-        let is_held = admitted && cost > 0 && self.held_at_most_micros > 0;
         // Waits are told as of the caller's time, which may be earlier than the state's.
         self.with_ended_spent(state, now, |state, _| {
             let (held, asked) = (self.held(state), (self.units(cost), admitted));
             let status = self.rule.policy().as_enforced(asked, |asked| {
                 LazyStatus::Known(self.rule.status_beside(&state.state, held, asked, now))
             });
-            SettledSnapshot::of(status, &state.generations, is_held)
+            self.receipt(status, &state.generations, cost, admitted)
         })
     }
 }
@@ -328,6 +318,21 @@ impl<A: Additive> Settled<A> {
             let amount = amount.saturating_add(self.held(state));
             cost == 0 || self.rule.fits(&state.state, amount, now)
         })
+    }
+
+    /// It names the later generation if the cost is held there.
+    fn receipt(
+        &self,
+        status: LazyStatus,
+        [_, later]: &[Generation; 2],
+        cost: u32,
+        admitted: bool,
+    ) -> SettledSnapshot {
+        let is_held = admitted && cost > 0 && self.held_at_most_micros > 0;
+        SettledSnapshot {
+            status,
+            generation_start_micros: if is_held { later.start_micros } else { 0 },
+        }
     }
 
     fn units<N: Ord + From<u8>>(&self, cost: N) -> N {
@@ -474,11 +479,10 @@ where
             };
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
+        let (cost, admitted) = (member.cost, member.admitted);
         // The script has told how the list is beside what is held.
-        let is_held = member.charged && member.admitted && member.cost > 0;
-        let is_held = is_held && self.held_at_most_micros > 0;
         let status = self.rule.read(&mut vec![member].into_iter())?;
-        Some(SettledSnapshot::of(status, &generations, is_held))
+        Some(self.receipt(status, &generations, cost, admitted))
     }
 }
 

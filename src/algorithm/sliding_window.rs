@@ -337,3 +337,32 @@ impl Described for SlidingWindow {
         given.make("quota", Self::try_new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_tick_is_the_finest_that_weighs_exactly_in_a_double() {
+        let day = Duration::from_hours(24);
+        for (units, tick_micros) in [(1 << 16, 1), (1 << 17, 10), (1 << 30, 100_000)] {
+            let by = SlidingWindow::new(Quota::new(units, day)).by;
+            assert_eq!(by.tick_micros, tick_micros, "{units} units a day");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_those_of_a_window_are_no_state() {
+        let window = SlidingWindow::new(Quota::per_second(10));
+        let at = Timestamp::from_micros(1);
+        assert!(Scripted::state(&window, at, &[MAX_UNITS; 2]).is_some());
+        for numbers in [[MAX_UNITS + 1, 0], [0, MAX_UNITS + 1]] {
+            assert!(
+                Scripted::state(&window, at, &numbers).is_none(),
+                "{numbers:?}"
+            );
+        }
+    }
+}

@@ -15,3 +15,9 @@ fn room_is_halved_where_less_than_a_quarter_of_it_is_used_and_a_little_is_kept()
         assert_eq!(log.earlier.capacity(), room, "for {left}");
     }
 }
+
+#[test]
+fn what_is_forgotten_in_numbers_counts_no_more() {
+    let log = Admissions::read(&[5, 9, 1, 6, 2]).expect("two entries, of 1 and of 3 units");
+    assert_eq!(log.all().units, 4);
+}

@@ -56,3 +56,34 @@ fn a_key_that_leaves_a_shared_bucket_owes_what_is_held_there_and_frees_none_of_i
         assert_eq!(held_and_left(&log, &own, now), (held, 5), "at {now} µs");
     }
 }
+
+#[test]
+fn what_was_charged_at_once_frees_nothing_that_is_held() {
+    let log = log(100);
+    let mut state = log.fresh(at(10_000));
+    hold(&log, &mut state, 3, 10_000);
+    // What is held here was held in the shared bucket, and no receipt names it.
+    let left_a_shared_bucket = log.inherit(&state, at(10_000));
+    for mut state in [state, left_a_shared_bucket] {
+        let (admitted, receipt) = log.unheld().step(&mut state, 2, at(10_010));
+        assert!(admitted);
+        let withdrawn = Ending::Withdrawn { cost: 2 };
+        log.end(&mut state, &receipt, withdrawn, at(10_020));
+        assert_eq!(held_and_left(&log, &state, 10_020), (3, 5));
+    }
+}
+
+#[test]
+fn a_limit_that_holds_for_longer_loses_nothing_of_two_generations() {
+    let mut state = log(100).fresh(at(10_000));
+    hold(&log(100), &mut state, 1, 10_000);
+    hold(&log(100), &mut state, 2, 10_100);
+    hold(&log(1_000), &mut state, 4, 10_150);
+    for (now, held) in [(10_199, 7), (10_200, 6), (11_149, 6), (11_150, 0)] {
+        assert_eq!(
+            held_and_left(&log(100), &state, now),
+            (held, 3),
+            "at {now} µs"
+        );
+    }
+}
