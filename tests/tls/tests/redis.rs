@@ -1,10 +1,12 @@
-//! Over TLS, with certificates on both sides, a store decides, refuses, holds and settles as it
-//! does without: on one server, behind Sentinel and in a cluster, with the rights that the docs
-//! name. The store has no code for it but the settings that it copies to each of its connections.
+//! Over TLS, with certificates on both sides, a store decides, refuses, holds and settles, counts
+//! what is in flight and lets wait as it does without: on one server, behind Sentinel and in a
+//! cluster, with the rights that the docs name. The store has no code for it but the settings that
+//! it copies to each of its connections.
 
 use std::{
     env, fs,
     io::{Write, stderr},
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -18,7 +20,11 @@ use fred::{
     types::config::{Config, TlsConfig, TlsConnector},
 };
 use tempfile::TempDir;
-use tollgate::{Quota, RateLimiter, StoreErrorKind, algorithm::FixedWindow, store::RedisStore};
+use tollgate::{
+    Quota, RateLimiter, StoreErrorKind,
+    algorithm::{FixedWindow, InFlight, LeakyBucket},
+    store::{RedisConnection, RedisStore},
+};
 use tollgate_redis_tests::{
     Cluster, Link, Sentinels, Server, patient,
     rights::{OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user},
@@ -31,6 +37,10 @@ const WITHOUT_TLS: [&str; 2] = ["Bad directive", "Failed finding TLS support"];
 /// The files of the servers, and how they are reached; `None`, and a line that says so, if somebody
 /// has named a server without TLS.
 async fn over_tls() -> Option<(TempDir, Link)> {
+    asking_for_certificates("yes").await
+}
+
+async fn asking_for_certificates(of_clients: &str) -> Option<(TempDir, Link)> {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: String| {
@@ -44,7 +54,7 @@ async fn over_tls() -> Option<(TempDir, Link)> {
     );
     let args = format!(
         "--tls-cert-file {certificate} --tls-key-file {key} --tls-ca-cert-file {certificate} \
-         --tls-auth-clients yes --tls-replication yes --tls-cluster yes"
+         --tls-auth-clients {of_clients} --tls-replication yes --tls-cluster yes"
     );
     let args = args.split(' ').map(str::to_owned).collect();
     let mut roots = RootCertStore::empty();
@@ -95,7 +105,8 @@ fn store(config: Config) -> RedisStore {
     patient(unconnected(config)).build()
 }
 
-/// It decides about this key, refuses it, holds units and settles them.
+/// It decides about this key, refuses it, holds units and settles them, counts what is in flight,
+/// and lets wait.
 async fn does_all(store: &RedisStore, key: u32) {
     let window = FixedWindow::new(Quota::per_day(10)).settled();
     let limiter = RateLimiter::new(window, store.clone());
@@ -106,6 +117,19 @@ async fn does_all(store: &RedisStore, key: u32) {
     assert!(!limiter.check_cost(&key, 2).await.unwrap().is_admitted());
     hold.settle(1).await.unwrap();
     assert_eq!(limiter.peek(&key).await.unwrap().remaining(), 5);
+
+    let in_flight = RateLimiter::new(InFlight::new(1), store.clone());
+    in_flight.reset(&key).await.unwrap();
+    let place = in_flight.hold(&key, 1).await.unwrap().unwrap();
+    assert!(in_flight.hold(&key, 1).await.unwrap().is_err());
+    place.settle(1).await.unwrap();
+    assert_eq!(in_flight.peek(&key).await.unwrap().remaining(), 1);
+
+    let queue = LeakyBucket::new(Quota::per_hour(1)).capacity(2).queue();
+    let queue = RateLimiter::new(queue, store.clone());
+    queue.reset(&key).await.unwrap();
+    assert_eq!(queue.check(&key).await.unwrap().delay(), Duration::ZERO);
+    assert!(queue.check(&key).await.unwrap().delay() > Duration::from_secs(3_000));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,6 +157,34 @@ async fn over_tls_a_server_is_asked_that_hangs_or_starts_again() {
     server.restart().await;
     set_user(&server, &rights).await;
     does_all(&store, 1).await;
+}
+
+/// In a process of its own: whom it trusts is said by its environment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_is_enough_where_the_system_trusts_the_server() {
+    if let Ok(url) = env::var("TOLLGATE_TEST_URL") {
+        let redis = RedisConnection::from_url(&url).unwrap();
+        let store = RedisStore::builder(redis).deadline(Duration::from_secs(10));
+        return does_all(&store.build(), 1).await;
+    }
+    let Some((files, link)) = asking_for_certificates("no").await else {
+        return;
+    };
+    let server = Server::start_over(&link, &[]).await;
+    let run = Command::new(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "redis::a_url_is_enough_where_the_system_trusts_the_server",
+        ])
+        .env(
+            "TOLLGATE_TEST_URL",
+            format!("rediss://127.0.0.1:{}", server.port()),
+        )
+        .env("SSL_CERT_FILE", files.path().join("certificate.pem"))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&run.stdout);
+    assert!(printed.contains("test result: ok. 1 passed"), "{printed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
