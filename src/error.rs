@@ -85,7 +85,7 @@ pub enum ConfigError {
     NoDecisionMayWait,
     /// A local store whose `max_keys` is 0.
     ZeroMaxKeys,
-    /// A block of addresses that is not in CIDR notation.
+    /// Neither an address nor a block of addresses in CIDR notation.
     InvalidCidr(String),
     /// A block of trusted proxies that contains every public address: everyone would be a proxy.
     TrustsEveryone(String),
@@ -116,11 +116,11 @@ impl fmt::Display for ConfigError {
             ),
             Self::QuotaTooLarge { units, period } => write!(
                 f,
-                "{units} units with a period of {period:?} cannot be counted exactly"
+                "{units} units with a period of {period:?} cannot be counted exactly: use fewer units, or a period that shares factors with those of the quota"
             ),
             Self::WaitTooLong { wait, period } => write!(
                 f,
-                "a wait of {wait:?} with a period of {period:?} cannot be counted exactly"
+                "a wait of {wait:?} with a period of {period:?} cannot be counted exactly: use a shorter wait"
             ),
             Self::HeldTooShort { held_at_most, min } => write!(
                 f,
@@ -128,7 +128,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::PrecisionDoesNotDivide { precision, period } => write!(
                 f,
-                "the precision {precision:?} does not divide the period {period:?}"
+                "the precision {precision:?} does not divide the period {period:?}: use one of which the period is a multiple"
             ),
             Self::TooManySubCounters { sub_counters, max } => write!(
                 f,
@@ -159,9 +159,10 @@ impl fmt::Display for ConfigError {
             Self::ZeroMaxKeys => {
                 f.write_str("max_keys is 0: the store needs room for one key at least")
             }
-            Self::InvalidCidr(cidr) => {
-                write!(f, "{cidr:?} is not a CIDR block such as \"10.0.0.0/8\"")
-            }
+            Self::InvalidCidr(cidr) => write!(
+                f,
+                "{cidr:?} is neither an address nor a CIDR block such as \"10.0.0.0/8\""
+            ),
             Self::TrustsEveryone(cidr) => write!(
                 f,
                 "the trusted block {cidr:?} holds every address: anyone could write the header, so name only the proxies"
