@@ -236,8 +236,8 @@ impl Policy {
         requests
     }
 
-    /// Lets every request through, and counts as if it were enforced: a limit is rehearsed beside
-    /// others, or alone, before it may refuse anybody.
+    /// Lets every request through, and counts as if it were enforced: a dry run of a limit, beside
+    /// others or alone, before it may refuse anybody.
     ///
     /// Every algorithm of this crate but [`InFlight`](crate::algorithm::InFlight) has the same
     /// method, [`shadow`](crate::algorithm::TokenBucket::shadow). Take it away, and the limit is
@@ -258,9 +258,9 @@ impl Policy {
     ///   `shadow_refused`.
     /// - **State**: where that of the enforced limit would be, so that it keeps its count when it
     ///   is enforced, and processes of both kinds count together over Redis.
-    /// - **Not for** a whole layer: [`enforce`](crate::RateLimitLayer::enforce) rehearses it with
+    /// - **Not for** a whole layer: [`enforce`](crate::RateLimitLayer::enforce) is a dry run with
     ///   its costs and keys, for all callers or for some. Nor for
-    ///   [`InFlight`](crate::algorithm::InFlight), which only a layer rehearses.
+    ///   [`InFlight`](crate::algorithm::InFlight), of which only a layer has a dry run.
     ///
     /// # Example: would a tenth of the daily quota be enough for an hour?
     ///

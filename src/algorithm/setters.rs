@@ -40,7 +40,7 @@ macro_rules! setters {
                 self
             }
 
-            /// Rehearses the limit: it counts, and neither refuses nor delays. See
+            /// A dry run of the limit: it counts, and neither refuses nor delays. See
             /// [`Policy::shadow`](crate::algorithm::Policy::shadow).
             #[must_use]
             pub fn shadow(mut self) -> Self {

@@ -538,7 +538,7 @@ impl<A: Additive> Settled<A> {
 }
 
 impl<A: Additive + Named> Settled<A> {
-    /// Rehearses the limit: it counts, and never refuses. See [`Policy::shadow`].
+    /// A dry run of the limit: it counts, and never refuses. See [`Policy::shadow`].
     #[must_use]
     pub fn shadow(mut self) -> Self {
         let policy = self.rule.policy_mut();

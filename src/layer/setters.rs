@@ -233,8 +233,8 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
     /// - It passes uncounted if its key is rejected; the closure gets no key then.
     /// - It passes uncounted if the store fails, whatever the kind of the error.
     ///
-    /// One limit beside others that are enforced is rehearsed by
-    /// [`.shadow()`](crate::algorithm::TokenBucket::shadow).
+    /// [`.shadow()`](crate::algorithm::TokenBucket::shadow) is a dry run of one limit beside others
+    /// that are enforced.
     ///
     /// A handler does see the decision: with [`expose_decision`](Self::expose_decision) a request
     /// that would have been refused has a decision whose
