@@ -21,10 +21,14 @@ use crate::{
 /// Keeps units of a limit while something runs; [`settle`](Self::settle) charges what it has really
 /// spent and frees the rest.
 ///
-/// A layer puts it into the extensions of each request that it admits, if its algorithm is
-/// [settled](crate::algorithm::Settled); [`RateLimiter::hold`](crate::RateLimiter::hold) gives one
-/// for what is not a request. Where several layers hold for a request, it finds one hold, which is
-/// settled for all of them.
+/// A layer whose algorithm is [settled](crate::algorithm::Settled) puts it into the extensions of
+/// each request for which it holds something;
+/// [`RateLimiter::hold`](crate::RateLimiter::hold) gives one for what is not a request. Where
+/// several layers hold for a request, it finds one hold, which is settled for all of them.
+///
+/// Nothing is held for a request of cost 0, an exempt one, one that passes without a key, one that
+/// passes while the store is unavailable, and one that only a dry run lets through. So extract an
+/// `Option<Extension<Hold>>`: without the `Option` axum answers those with 500.
 ///
 /// It is settled once: by the first of its clones that settles it, or, when the last of them is
 /// dropped, with all that was held. So hanging up is never free. If it is not settled in time, all

@@ -188,6 +188,14 @@ fn each_chapter_stands_in_the_table_of_the_docs_and_in_the_readme() {
     }
 }
 
+#[test]
+fn the_websocket_of_the_chapter_is_the_one_that_is_tested() {
+    let tested = read("tests/wire/tests/websocket.rs");
+    let (_, handler) = tested.split_once("async fn keeps_its_hold(").unwrap();
+    let handler = handler.split_inclusive("\n}\n").next().unwrap();
+    assert!(read("src/docs/costs_known_afterwards.md").contains(handler));
+}
+
 /// The links of a text, except for URLs, items and anchors in itself.
 fn linked(text: &str) -> Vec<&str> {
     let mut linked = Vec::new();

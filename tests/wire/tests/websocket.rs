@@ -38,7 +38,7 @@ async fn echo(mut socket: WebSocket) {
     }
 }
 
-async fn keeps_its_hold(Extension(hold): Extension<Hold>, upgrade: WebSocketUpgrade) -> Response {
+async fn keeps_its_hold(hold: Option<Extension<Hold>>, upgrade: WebSocketUpgrade) -> Response {
     upgrade.on_upgrade(async move |socket| {
         echo(socket).await;
         drop(hold);
