@@ -37,8 +37,7 @@ pub mod cookbook {}
 )]
 pub mod costs_known_afterwards {}
 
-#[doc = include_str!("pictures/algorithms.md")]
-#[cfg_attr(any(not(doctest), feature = "local"), doc = include_str!("how_it_is_proved.md"))]
+#[doc = include_str!("how_it_is_proved.md")]
 pub mod how_it_is_proved {}
 
 #[cfg_attr(any(not(doctest), feature = "axum"), doc = include_str!("keys_and_spoofing.md"))]

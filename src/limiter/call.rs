@@ -31,9 +31,7 @@ pin_project! {
     ///
     /// Every method that asks the store returns it, but `until_ready`, which waits. It brings a
     /// [`Decision`](crate::Decision), a [`Hold`](crate::Hold) or a refusal, or only its end.
-    ///
-    /// Hand-written future: avoids moving `Decision`. As an async block a check takes 13
-    /// instructions more (counted by callgrind; `benches/peers`, bin `instructions`, counts so).
+    // Written by hand: an async block would move the `Decision`.
     #[must_use = "nothing happens until it is awaited, or `.now()` is called"]
     pub struct Call<'a, Brings, Algo, Store, Key, AsKey, Observer = ()>
     where

@@ -64,12 +64,9 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 ///   about 7/9 full.
 /// - **Hashing** is seeded at random for each store and policy.
 ///
-/// - **Policies**: each policy that was ever used keeps a table for as long as the store lives: its
-///   keys, and 64 bytes for each 12 800 of `max_keys` (5 KB by default, and never less than 2).
-///   Calls sweep only the table of their own policy. The first policy is found by one comparison,
-///   one of ten thousand in some four steps. So [name](crate::algorithm::TokenBucket::named) a
-///   policy that is reloaded with new numbers, and make no policies up from requests; the
-///   thousandth logs a warning.
+/// - **Policies**: each policy that was ever used keeps a table for as long as the store lives. So
+///   [name](crate::algorithm::TokenBucket::named) a policy that is reloaded with new numbers, and
+///   make no policies up from requests; the thousandth logs a warning.
 ///
 /// One store serves one type of algorithm and one type of key; both are inferred from the layer.
 /// Two policies on one store have buckets of their own.
