@@ -96,6 +96,9 @@ impl<A, S> RateLimiter<A, S> {
 impl<C: Choose<()>, S, W> RateLimiter<C, S, W> {
     /// Admits a cost of 1 and charges it, or refuses it and charges nothing.
     ///
+    /// If the limit lets callers wait, sleep for the [delay](Decision::delay) of what it admits, or
+    /// call `until_ready`.
+    ///
     /// # Errors
     ///
     /// The store could not decide.
