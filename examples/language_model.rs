@@ -34,6 +34,11 @@ fn number(headers: &HeaderMap, name: impl header::AsHeaderName) -> Option<u32> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
+/// The tokens of the longest answer. Whoever asks for more gets these.
+const MAX_ANSWER: u32 = 4_096;
+/// Longer than any answer takes.
+const HELD_AT_MOST: Duration = Duration::from_secs(600);
+
 /// The approximate tokens of a prompt of this many bytes.
 fn tokens(bytes: u32) -> u32 {
     bytes.div_ceil(4)
@@ -43,18 +48,22 @@ fn tokens(bytes: u32) -> u32 {
 fn estimate(request: &Request) -> u32 {
     let headers = request.headers();
     let prompt = number(headers, header::CONTENT_LENGTH).map_or(0, tokens);
-    prompt + number(headers, "x-max-tokens").unwrap_or(200)
+    let answer = number(headers, "x-max-tokens").unwrap_or(200);
+    // At least 1: what costs nothing is always admitted.
+    prompt.saturating_add(answer.min(MAX_ANSWER)).max(1)
 }
 
 /// Streams an answer with as many words as the prompt asks for.
-async fn generate(Extension(hold): Extension<Hold>, prompt: String) -> Body {
+async fn generate(hold: Option<Extension<Hold>>, prompt: String) -> Body {
     let of_prompt = tokens(prompt.len() as u32);
     let words = prompt.split(' ').find_map(|word| word.parse().ok());
-    let words: u32 = words.unwrap_or(0);
+    let words = words.map_or(0, |words: u32| words.min(MAX_ANSWER));
     // The stream owns the hold: if the stream is dropped before its end, so is the hold.
     let answer = stream::unfold((0, hold), move |(sent, hold)| async move {
         if sent == words {
-            hold.settle(of_prompt + sent);
+            if let Some(Extension(hold)) = hold {
+                hold.settle(of_prompt + sent);
+            }
             return None;
         }
         sleep(WORD).await;
@@ -68,7 +77,10 @@ fn app() -> Router {
     let requests = TokenBucket::new(Quota::per_minute(REQUESTS)).named("requests");
     let tokens = TokenBucket::new(Quota::per_minute(TOKENS)).named("tokens");
     let limit = RateLimitLayer::new(
-        (requests.per_request(), tokens.settled()),
+        (
+            requests.per_request(),
+            tokens.settled().held_at_most(HELD_AT_MOST),
+        ),
         LocalStore::new(),
         Header::new("x-api-key"),
     );

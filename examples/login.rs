@@ -24,8 +24,8 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 use tollgate::algorithm::{Settled, SlidingLog};
-use tollgate::response::Http;
 use tollgate::{EachOf, LocalRateLimiter, Quota, RateLimiter, store::LocalStore};
+use tollgate::{key::PeerIp, response::Http};
 
 type Limits = EachOf<(Settled<SlidingLog>, Settled<SlidingLog>)>;
 type AddressAndUser = EachOf<(Option<IpAddr>, Option<String>)>;
@@ -47,7 +47,13 @@ async fn login(
     let (Some(user), Some(password)) = (login["user"].as_str(), login["password"].as_str()) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    let caller = EachOf((Some(peer.ip()), Some(user.to_owned())));
+    // The store keeps the name, so its length is bounded.
+    if user.len() > 64 {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    // All IPv6 addresses of a /64 are one caller.
+    let address = PeerIp::new().key_of(peer.ip());
+    let caller = EachOf((Some(address), Some(user.to_owned())));
     let hold = match logins.limiter.hold(&caller, 1).await {
         Ok(Ok(hold)) => hold,
         Ok(Err(refused)) => return Http::new().response::<Bytes>(&refused).map(Body::from),

@@ -3,7 +3,8 @@
 //!
 //! A small layer looks up the caller and puts the plan into the request's extensions, and
 //! `by_request` chooses the limit by it. All plans have the same name, so a caller whose plan
-//! changes in the middle of the day keeps its count.
+//! changes in the middle of the day keeps its count. (The name is a header here, which is no login:
+//! behind one, take the account that it has verified, by `FromExtension`.)
 //!
 //! ```text
 //! cargo run --example plans
