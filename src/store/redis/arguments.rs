@@ -146,8 +146,9 @@ pub(super) enum Units<'a> {
     Debit(u32),
     /// Units that are given back.
     Refund(u32),
-    /// A cost that is taken back from those members that its admission has charged.
-    TakenBack(u32, &'a [f64]),
+    /// A cost that is taken back from those members that its admission has charged, if the value
+    /// is still the one that this charge has written.
+    TakenBack(u32, &'a [f64], &'a Bytes),
     /// What was spent of what was held, or what a queue gives back; other members are charged
     /// nothing. With the numbers of the admission: see [`Scripted::admission`].
     Ended(Ending, &'a [f64]),
@@ -213,7 +214,7 @@ impl<'a> Units<'a> {
     /// The numbers of the admission that it is about.
     fn admission(self) -> &'a [f64] {
         match self {
-            Self::TakenBack(_, admission) | Self::Ended(_, admission) => admission,
+            Self::TakenBack(_, admission, _) | Self::Ended(_, admission) => admission,
             _ => &[],
         }
     }
@@ -226,7 +227,7 @@ impl<'a> Units<'a> {
             Self::Debit(debit) if !member.in_flight => units(debit),
             Self::Refund(refund) if !member.keeps_refunds => -units(refund),
             Self::TakenBack(..) | Self::Ended(..) if !was_charged => 0.0,
-            Self::TakenBack(cost, _) if !member.keeps_refunds || member.withdraws => -units(cost),
+            Self::TakenBack(cost, ..) if !member.keeps_refunds || member.withdraws => -units(cost),
             Self::Ended(Ending::Settled { spent, .. }, _) if member.settled => units(spent),
             Self::Ended(Ending::Withdrawn { cost }, _) if member.withdraws => -units(cost),
             Self::InFlight(change) if member.in_flight => f64::from(change),

@@ -44,19 +44,18 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         ask: Ask,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
-        // That of any of the scripts.
-        let misconfigured = |error| {
-            let known = self.all.iter().find_map(|query| {
+        // By any of the scripts.
+        let explained = |error| {
+            self.all.iter().fold(error, |error, query| {
                 let slot = self.shared.servers.slot_of(&query.keys[0]);
-                (self.shared).misconfiguration(&query.scripts.loadable, slot, &error)
-            });
-            known.unwrap_or(error)
+                (self.shared).explained(error, &query.scripts.loadable, slot)
+            })
         };
         let cost = ask.cost();
         let all = (0..self.all.len()).collect();
         let looks = self.ask_each(all, Ask::Look(cost), Wait::Until(deadline));
         let looks = looks.await.into_iter().map(|(_, look)| look);
-        let looks = (looks.collect::<Result<Vec<_>, _>>()).map_err(misconfigured)?;
+        let looks = (looks.collect::<Result<Vec<_>, _>>()).map_err(explained)?;
         let all_admit = (self.replies(&looks, cost)).is_some_and(|replies| replies.admitted);
         if ask.charge() == 0 || !all_admit {
             return Ok(looks);
@@ -64,7 +63,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         // Charges are taken back even if the request is dropped.
         let charging = in_a_task(Arc::clone(self).charge_each(looks, cost, deadline));
         let charged = self.shared.until(deadline, charging).await;
-        charged.map_err(misconfigured)
+        charged.map_err(explained)
     }
 
     /// Charges all keys, which have admitted a look.
@@ -125,20 +124,16 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
                 admissions.into_iter().nth(at)
             });
         let admission = admission.unwrap_or_default();
-        let arguments = if query.holds {
+        let charge = reply::value_of(&query.scripts.script, &charge);
+        let units = if query.holds {
             // Nothing was spent of what is held. Members that are not settled stay charged.
             let (held, spent) = (cost, 0);
-            let units = Units::Ended(Ending::Settled { held, spent }, &admission);
-            vec![self.shared.arguments([query], units)]
+            Units::Ended(Ending::Settled { held, spent }, &admission)
         } else {
-            let units = Units::TakenBack(cost, &admission);
-            vec![
-                self.shared.arguments([query], units),
-                reply::value_of(&query.scripts.script, &charge),
-            ]
+            Units::TakenBack(cost, &admission, &charge)
         };
         let late = self.shared.late();
-        let _ = self.shared.send(query, arguments, late).await;
+        let _ = self.shared.send(query, units, late).await;
         if query.scripts.has(|member| member.in_flight) {
             let place = self.shared.in_flight.place(-1.0);
             let ended = self.shared.send_place(query.clone(), (place, -1), late);

@@ -193,8 +193,7 @@ impl Shared {
         wait: Wait,
     ) -> Later<Written> {
         query.place = place;
-        let arguments = self.arguments([&query], Units::InFlight(change));
-        self.send(&query, vec![arguments], wait)
+        self.send(&query, Units::InFlight(change), wait)
     }
 
     /// Renews the lease of a bucket until nothing is in flight there.

@@ -120,6 +120,10 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// The refusal of a cost that Redis has refused before, and still would.
     pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         self.shared.refusals.as_ref()?;
+        // An outage that is known is told instead.
+        if self.shared.is_out(&self.all.first()?.keys[0]) {
+            return None;
+        }
         let (subject, cost) = (&self.subject().filter(|_| ask.charge() > 0)?, ask.cost());
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
@@ -277,10 +281,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let is_changed = |member: &Member| !(is_refund && member.keeps_refunds);
         let changed = self.all.iter().filter(|it| it.scripts.has(is_changed));
         let wait = self.shared.request_waits();
-        all_of(changed.map(|query| {
-            let arguments = vec![self.shared.arguments([query], units)];
-            self.shared.send(query, arguments, wait)
-        }))
+        all_of(changed.map(|query| self.shared.send(query, units, wait)))
     }
 
     /// Settles what the admission holds, and gives back its places in flight and its turns: sends
@@ -298,8 +299,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             }
             if query.scripts.has(is_settled) {
                 let units = Units::Ended(ending, &admission);
-                let arguments = vec![self.shared.arguments([query], units)];
-                sent.push(self.shared.send(query, arguments, self.shared.late()));
+                sent.push(self.shared.send(query, units, self.shared.late()));
             }
         }
         all_of(sent)
@@ -326,9 +326,13 @@ impl Shared {
     pub(super) fn send(
         self: &Arc<Self>,
         query: &KeyQuery,
-        arguments: Vec<Bytes>,
+        units: Units<'_>,
         wait: Wait,
     ) -> Later<Written> {
+        let mut arguments = vec![self.arguments([query], units)];
+        if let Units::TakenBack(_, _, value) = units {
+            arguments.push(value.clone());
+        }
         let (shared, scripts) = (Arc::clone(self), Arc::clone(&query.scripts));
         let keys = query.keys.clone();
         // Decisions by places in flight remember nothing.

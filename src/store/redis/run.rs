@@ -64,12 +64,14 @@ impl Shared {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let done = tokio::time::timeout_at(deadline.into(), work).await;
-        done.unwrap_or_else(|_| {
-            Err(match self.usage().last_answer {
-                Some(_) => failure::timed_out(self.deadline()),
-                None => failure::not_connected_yet(),
-            })
-        })
+        done.unwrap_or_else(|_| Err(self.missed_deadline(self.usage().last_answer.is_some())))
+    }
+
+    fn missed_deadline(&self, was_connected: bool) -> StoreError {
+        match was_connected {
+            true => failure::timed_out(self.deadline()),
+            false => failure::not_connected_yet(),
+        }
     }
 
     /// Runs the script: its reply, or one for each of several decisions. With none it sets the key
@@ -83,17 +85,17 @@ impl Shared {
     ) -> Result<Vec<Bytes>, StoreError> {
         let slot = self.servers.slot_of(&keys[0]);
         let answer = self.answer(script, (keys, arguments), (slot, wait)).await;
-        let Err(error) = &answer else {
-            if let Some(script) = script {
-                script.has_run.store(true, Relaxed);
+        match (&answer, script) {
+            (Ok(_), Some(script)) => script.has_run.store(true, Relaxed),
+            (Err(error), _) if error.kind() != StoreErrorKind::InvalidInput => {
+                self.servers.refresh();
             }
-            return answer;
-        };
-        if error.kind() != StoreErrorKind::InvalidInput {
-            self.servers.refresh();
+            _ => {}
         }
-        let known = script.and_then(|script| self.misconfiguration(script, slot, error));
-        known.map_or(answer, Err)
+        answer.map_err(|error| match script {
+            Some(script) => self.explained(error, script, slot),
+            None => error,
+        })
     }
 
     /// The error of a decision that is not sent because the only server is known to be unavailable;
@@ -101,8 +103,7 @@ impl Shared {
     pub(super) fn known_outage<L: Limit>(&self, limit: &L) -> Option<StoreError> {
         let outage = self.servers.only.as_ref()?.outage(false)?;
         let scripts = self.script_cache.known(limit)?;
-        let known = self.misconfiguration(&scripts.loadable, 0, &outage);
-        let failed: Result<Verdict<()>, _> = Err(known.unwrap_or(outage));
+        let failed: Result<Verdict<()>, _> = Err(self.explained(outage, &scripts.loadable, 0));
         self.usage().count(&failed);
         self.health.record(&failed, []);
         failed.err()
@@ -110,36 +111,36 @@ impl Shared {
 
     /// The error of a decision by this script about this slot, whose deadline has passed while it
     /// waited for a call.
-    pub(super) fn missed_deadline(&self, script: &Loadable, slot: u16) -> StoreError {
-        let error = match self.servers.known_node_of(slot) {
-            Some(Ok(node)) if node.was_tried() => failure::timed_out(self.deadline()),
-            _ => failure::not_connected_yet(),
-        };
-        self.misconfiguration(script, slot, &error).unwrap_or(error)
+    pub(super) fn missed_call(&self, script: &Loadable, slot: u16) -> StoreError {
+        let node = self.servers.known_node_of(slot);
+        let was_connected = self.usage().last_answer.is_some()
+            || node.is_some_and(|node| node.is_ok_and(|node| node.was_tried()));
+        self.explained(self.missed_deadline(was_connected), script, slot)
     }
 
-    /// The misconfiguration behind a missing answer of a script about this slot: one that the node
-    /// has reported recently, or that the script has not run yet.
-    pub(super) fn misconfiguration(
-        &self,
-        script: &Loadable,
-        slot: u16,
-        error: &StoreError,
-    ) -> Option<StoreError> {
+    /// Whether it is known that the node of this key's slot takes no decision.
+    pub(super) fn is_out(&self, key: &[u8]) -> bool {
+        let node = (self.servers).known_node_of(self.servers.slot_of(key));
+        node.is_some_and(|node| node.map_or(true, |node| node.outage(false).is_some()))
+    }
+
+    /// The error of a script about this slot; where an answer is missing, the misconfiguration
+    /// behind it: one that the node has reported recently, or that the script has not run yet.
+    pub(super) fn explained(&self, error: StoreError, script: &Loadable, slot: u16) -> StoreError {
         if error.kind() != StoreErrorKind::Unavailable {
-            return None;
+            return error;
         }
         let node = self.servers.known_node_of(slot);
         let known = node.and_then(|node| node.ok()?.loads.misconfiguration());
         let message = match known {
             Some(known) => format!("no answer, and a moment ago: {known}"),
-            None if failure::is_unanswered(error) && script.is_untried() => {
+            None if failure::is_unanswered(&error) && script.is_untried() => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();
                 format!("{why}, and whether Redis runs the script is not known yet")
             }
-            None => return None,
+            None => return error,
         };
-        Some(StoreError::new(StoreErrorKind::Misconfigured, message))
+        StoreError::new(StoreErrorKind::Misconfigured, message)
     }
 
     /// The reply of the node that holds the slot.

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use fred::types::Builder;
+use fred::{clients::Client, types::Builder};
 use tokio::time::{Instant, sleep};
 use tollgate::{
-    OnStoreError, Quota, RateLimiter, StoreErrorKind,
+    EachOf, OnStoreError, Quota, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, TokenBucket},
     store::{RedisConnection, RedisStore},
 };
-use tollgate_redis_tests::{Command, Monitor, Proxy, Server, centralized, comes, until};
+use tollgate_redis_tests::{Cluster, Command, Monitor, Proxy, Server, centralized, comes, until};
 
 use crate::{
     events::{beginning, listen, logged_of},
@@ -67,37 +67,54 @@ async fn a_server_that_hangs_costs_each_caller_one_deadline_and_no_more() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
-/// With leases as without.
+/// With leases as without, and for several keys as for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_known_outage_a_remembered_refusal_does_not_answer() {
-    no_refusal_is_remembered_once(Server::kill).await;
-    no_refusal_is_remembered_once(Server::stop_process).await;
+    for fails in [Server::kill, Server::stop_process] {
+        let server = Server::start().await;
+        no_refusal_is_remembered_once(server.client().await, async || fails(&server)).await;
+    }
+    let cluster = Cluster::start().await;
+    let fails = async || {
+        for node in cluster.primaries().await {
+            cluster.nodes()[node].kill();
+        }
+    };
+    no_refusal_is_remembered_once(cluster.client().await, fails).await;
 }
 
-async fn no_refusal_is_remembered_once(it_is_out: impl Fn(&Server)) {
-    let server = Server::start().await;
-    let store = RedisStore::builder(server.client().await).deadline(DEADLINE);
+async fn no_refusal_is_remembered_once(client: Client, all_fail: impl AsyncFn()) {
+    let store = RedisStore::builder(client)
+        .deadline(DEADLINE)
+        .hash_tag("one");
     let store = store.remember_refusals(Duration::from_secs(60)).build();
-    let rule = FixedWindow::new(Quota::per_day(1)).from_first_request();
-    let limiters = [store.clone(), store.leased(Duration::from_secs(1))];
-    let limiters = limiters.map(|store| RateLimiter::new(rule.clone(), store));
-    for limiter in &limiters {
-        for _ in 0..3 {
-            let _ = limiter.check(&7_u32).await.unwrap();
-        }
+    let rule = || FixedWindow::new(Quota::per_day(1)).from_first_request();
+    let (alone, leased) = (store.clone(), store.leased(Duration::from_secs(1)));
+    let [alone, leased] = [alone, leased].map(|store| RateLimiter::new(rule(), store));
+    let both = RateLimiter::new(EachOf((rule(), rule().named("other"))), store.clone());
+    let check = async |limiter: usize, key: u32| match limiter {
+        0 => alone.check(&key).await,
+        1 => leased.check(&key).await,
+        _ => both.check(&EachOf((Some(key), Some(key)))).await,
+    };
+    for limiter in 0..3 {
+        let remembered = async || {
+            let _ = check(limiter, 7).await;
+            store.usage().remembered > limiter as u64
+        };
+        comes("a remembered refusal", remembered).await;
     }
-    assert!(store.usage().remembered > 3, "{:?}", store.usage());
-    it_is_out(&server);
-    for limiter in &limiters {
+    all_fail().await;
+    for limiter in 0..3 {
         until("an outage that is known", async || {
             // What is remembered asks nobody: another key does.
-            let _ = limiter.check(&8_u32).await;
-            limiter.check(&7_u32).await.err()
+            let _ = check(limiter, 8).await;
+            check(limiter, 7).await.err()
         })
         .await;
         let before = store.usage().remembered;
         for _ in 0..10 {
-            assert!(limiter.check(&7_u32).await.is_err());
+            assert!(check(limiter, 7).await.is_err());
         }
         assert_eq!(store.usage().remembered, before);
     }
