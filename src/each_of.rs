@@ -30,8 +30,8 @@ use crate::{
 ///   not, and no two threads deadlock. (A refund or a reset goes through the keys one by one.) A
 ///   check clones its keys, which allocates for a `String`, but not for addresses, numbers and
 ///   header values.
-/// - **`RedisStore`**: one script and one round trip on a single server, and in a cluster if the
-///   keys share a slot. Its docs say what happens across slots.
+/// - **`RedisStore`**: mostly one script and one round trip on a single server, and in a cluster if
+///   the keys share a slot. Its docs say when not, and what happens then.
 ///
 /// Two layers, one around the other, limit by two keys as well, but a request that the inner one
 /// refuses stays charged to the outer one.

@@ -9,9 +9,6 @@ use crate::{
     decision::{Decision, Few, JudgedCost, LazyStatus, PolicyDecision},
 };
 
-/// The most limits that may apply to one request.
-pub(crate) const MAX_LIMITS: usize = 16;
-
 /// The algorithm in the type of a store for [`Rules`](super::Rules): `LocalStore<RuleLimits,
 /// RuleKey>`. The [key](super::RuleKey) says which limits apply.
 #[derive(Debug, Clone, Copy, Default)]

@@ -27,7 +27,7 @@ pub(crate) use crate::decision::Few;
 pub(crate) use key::Charge;
 pub use key::{KeyValue, RuleKey};
 pub use limit::RuleLimits;
-pub(crate) use limit::{MAX_LIMITS, RuleSnapshot};
+pub(crate) use limit::RuleSnapshot;
 
 /// Limits requests by the rules of a file: by route and method, each with its key, its limits and
 /// its cost.
@@ -41,8 +41,9 @@ pub(crate) use limit::{MAX_LIMITS, RuleSnapshot};
 ///   Counts start again when a limit gets another name or algorithm. With another key a rule needs
 ///   another name: equal values of two headers, say, are one bucket.
 /// - **Several limits** that apply to a request are decided together, as by
-///   [`EachOf`](crate::EachOf): all of them admit, or none is charged. There are at most 16.
-/// - **[`RedisStore`](crate::store)** decides them all in one script, if they are in one slot.
+///   [`EachOf`](crate::EachOf): all of them admit, or none is charged.
+/// - **[`RedisStore`](crate::store)** decides up to four in one script, and more if it is not too
+///   long, if they are in one slot: as [each of several keys](crate::store::RedisStore).
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
 ///   algorithm, which counts by all limits and keys of a request, in shadow or not; it takes no
 ///   limiter of rules.

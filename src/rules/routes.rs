@@ -1,9 +1,6 @@
 //! Finds the rules that match a request, by its method and its route.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    hash::BuildHasherDefault,
-};
+use std::{collections::HashMap, hash::BuildHasherDefault};
 
 use ahash::AHasher;
 use http::Method;
@@ -144,56 +141,36 @@ impl Candidate {
     }
 }
 
-/// All rules, found by path: in a tree of the segments of their patterns.
+/// All rules, found by path.
 #[derive(Default)]
 pub(super) struct Routes {
-    tree: Node,
-    /// The rules that match every path.
-    every_path: Vec<Candidate>,
+    /// All routes, in the order of the file, with their patterns: one without matches every path.
+    all: Vec<(Option<Box<str>>, Candidate)>,
     /// The rules that match each of the patterns, taken as a path: axum spells a matched route so.
     known: ByText<Box<[Candidate]>>,
-    count: u32,
-}
-
-/// What follows after the same segments. All rules are in the order of the file.
-#[derive(Default)]
-struct Node {
-    literals: ByText<Node>,
-    /// `{name}` or `v{name}`: what is not empty, after this prefix.
-    parameters: Vec<(Box<str>, Node)>,
-    /// The rules whose pattern ends here.
-    end: Vec<Candidate>,
-    /// The rules whose pattern ends with `{*rest}`.
-    rest: Vec<Candidate>,
 }
 
 impl Routes {
     /// Adds a route of a rule, after all those of the rules before it.
     pub(super) fn add(&mut self, route: &Route, rule: u32, cost: u32) {
-        let end = match &route.pattern {
-            None => &mut self.every_path,
-            Some(pattern) => {
-                self.known
-                    .insert(format!("/{pattern}").into(), Box::default());
-                self.tree.end_of(pattern)
-            }
-        };
-        end.push(Candidate {
+        let candidate = Candidate {
             rule,
-            route: self.count,
+            route: self.all.len() as u32,
             cost,
             methods: route.methods,
-        });
-        self.count += 1;
+        };
+        self.all.push((route.pattern.clone(), candidate));
     }
 
     /// Makes the table of all patterns, when all routes are added.
     pub(super) fn finish(&mut self) {
-        let patterns: Vec<_> = self.known.drain().map(|(path, _)| path).collect();
-        for path in patterns {
+        let patterns = self.all.iter().filter_map(|(pattern, _)| pattern.as_ref());
+        let known = patterns.map(|pattern| {
+            let path = format!("/{pattern}");
             let found = self.matching(&path, &mut Vec::new()).into();
-            self.known.insert(path, found);
-        }
+            (path.into(), found)
+        });
+        self.known = known.collect();
     }
 
     /// The rules that match a path, whatever the method. What is not in the table is put into
@@ -207,122 +184,56 @@ impl Routes {
         if let Some(known) = self.known.get(path) {
             return known;
         }
-        room.extend(&self.every_path);
-        if let Some(path) = path.strip_prefix('/') {
-            self.tree.each(path, &mut |list| room.extend(list));
-        }
-        room.sort_by_key(|candidate| candidate.route);
+        room.extend(self.each(path).copied());
         room
+    }
+
+    fn each(&self, path: &str) -> impl Iterator<Item = &Candidate> {
+        let all = self.all.iter();
+        all.filter(move |(pattern, _)| matches(pattern.as_deref(), path))
+            .map(|(_, candidate)| candidate)
     }
 
     /// The first of these rules that matches every request of this route.
     pub(super) fn covering(&self, route: &Route, of: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut first = None;
-        let mut found = |list: &[Candidate]| {
-            let covers = |it: &&Candidate| it.is_for(route.methods) && of(it.rule);
-            let covering = list.iter().find(covers).map(|it| it.rule);
-            first = first.into_iter().chain(covering).min();
+        // As a path, `{name}` is a segment that only parameters match, and an empty segment is one
+        // that only `{*rest}` matches. What no path begins with is matched by every path alone.
+        let path = match route.pattern.as_deref() {
+            None => String::new(),
+            Some(pattern) => match pattern.split_once("{*") {
+                Some((before, _)) => format!("/{before}/"),
+                None => format!("/{pattern}"),
+            },
         };
-        found(&self.every_path);
-        if let Some(pattern) = &route.pattern {
-            // As a path, `{name}` is a segment that only parameters match, and an empty segment is
-            // one that only `{*rest}` matches.
-            match pattern.split_once("{*") {
-                Some((before, _)) => self.tree.each(&format!("{before}/"), &mut found),
-                None => self.tree.each(pattern, &mut found),
-            }
-        }
-        first
-    }
-
-    /// The most that the rules which match one request weigh.
-    pub(super) fn heaviest(&self, weight: impl Fn(BTreeSet<u32>) -> usize) -> usize {
-        let of_method = |matched: &[Candidate], method| -> usize {
-            let rules = matched.iter().filter(|it| it.is_for(method));
-            weight(rules.map(|it| it.rule).collect())
-        };
-        heaviest(&[&self.tree], &self.every_path, &|matched| {
-            let methods = (0..=METHODS.len()).map(|bit| Methods(1 << bit));
-            methods.fold(0, |most, method| most.max(of_method(matched, method)))
-        })
+        let mut covering = self.each(&path);
+        let first = covering.find(|it| it.is_for(route.methods) && of(it.rule));
+        first.map(|it| it.rule)
     }
 }
 
-impl Node {
-    /// The rules with this pattern.
-    fn end_of(&mut self, pattern: &str) -> &mut Vec<Candidate> {
-        let mut node = self;
-        for segment in pattern.split('/') {
-            node = match segment.split_once('{') {
-                None => node.literals.entry(segment.into()).or_default(),
-                Some((_, name)) if name.starts_with('*') => return &mut node.rest,
-                Some((prefix, _)) => {
-                    let mut known = node.parameters.iter();
-                    let place = known.position(|(other, _)| **other == *prefix);
-                    let place = place.unwrap_or_else(|| {
-                        node.parameters.push((prefix.into(), Self::default()));
-                        node.parameters.len() - 1
-                    });
-                    &mut node.parameters[place].1
-                }
-            };
-        }
-        &mut node.end
-    }
-
-    fn each<'a>(&'a self, path: &str, found: &mut impl FnMut(&'a [Candidate])) {
-        if !path.is_empty() {
-            found(&self.rest);
-        }
-        let (segment, others) = match path.split_once('/') {
-            Some((segment, others)) => (segment, Some(others)),
+/// Whether a path has this pattern.
+fn matches(pattern: Option<&str>, path: &str) -> bool {
+    let Some(pattern) = pattern else {
+        return true;
+    };
+    let mut rest = path.strip_prefix('/');
+    for segment in pattern.split('/') {
+        let Some(path) = rest else {
+            return false;
+        };
+        let (own, others) = match path.split_once('/') {
+            Some((own, others)) => (own, Some(others)),
             None => (path, None),
         };
-        for node in self.after(segment) {
-            match others {
-                Some(others) => node.each(others, found),
-                None => found(&node.end),
-            }
+        let is_matched = match segment.split_once('{') {
+            None => own == segment,
+            Some((_, name)) if name.starts_with('*') => return !path.is_empty(),
+            Some((prefix, _)) => own.len() > prefix.len() && own.starts_with(prefix),
+        };
+        if !is_matched {
+            return false;
         }
+        rest = others;
     }
-
-    fn after(&self, segment: &str) -> impl Iterator<Item = &Self> {
-        let is_one = |prefix: &str| segment.len() > prefix.len() && segment.starts_with(prefix);
-        let parameters = self
-            .parameters
-            .iter()
-            .filter(move |(prefix, _)| is_one(prefix));
-        let literal = self.literals.get(segment).into_iter();
-        literal.chain(parameters.map(|(_, node)| node))
-    }
-}
-
-/// The most that the rules can weigh which match a path that has come to these nodes, and ends or
-/// goes on; these have matched already.
-fn heaviest(
-    nodes: &[&Node],
-    matched: &[Candidate],
-    weight: &impl Fn(&[Candidate]) -> usize,
-) -> usize {
-    let with = |list: fn(&Node) -> &Vec<Candidate>| {
-        let lists = nodes.iter().flat_map(|node| list(node));
-        matched.iter().chain(lists).copied().collect::<Vec<_>>()
-    };
-    let further = with(|node| &node.rest);
-    let segments: BTreeSet<_> = (nodes.iter().flat_map(|node| {
-        let literals = node.literals.keys().map(ToString::to_string);
-        // With a brace it is no literal.
-        let others = node
-            .parameters
-            .iter()
-            .map(|(prefix, _)| format!("{prefix}{{"));
-        literals.chain(others)
-    }))
-    .collect();
-    let longer = segments.iter().map(|segment| {
-        let after: Vec<_> = nodes.iter().flat_map(|node| node.after(segment)).collect();
-        heaviest(&after, &further, weight)
-    });
-    let ends = weight(&with(|node| &node.end));
-    longer.fold(ends.max(weight(&further)), usize::max)
+    rest.is_none()
 }

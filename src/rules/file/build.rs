@@ -17,7 +17,6 @@ use crate::{
 use super::{
     super::{
         key_source::{KeySource, NamedExtension, OnMissing, PlanSource},
-        limit::MAX_LIMITS,
         routes::Route,
         set::{Limits, Plans, Rule, RuleSet},
     },
@@ -50,7 +49,8 @@ impl File {
             let of = format!("rule {number} (`{}`): ", rule.name);
             builder.add(rule).map_err(|why| of + &why)?;
         }
-        builder.finish()
+        builder.set.routes.finish();
+        Ok(builder.set)
     }
 }
 
@@ -177,10 +177,8 @@ impl Builder<'_> {
         in_shadow: bool,
     ) -> Result<Limits, String> {
         let (mut limits, count) = (Vec::<Arc<AnyAlgorithm>>::new(), given.len());
-        if count == 0 || count > MAX_LIMITS {
-            return Err(format!(
-                "`limit` has {count} limits, but must have 1 to {MAX_LIMITS}"
-            ));
+        if count == 0 {
+            return Err("`limit` is an empty list".to_owned());
         }
         for algorithm in given {
             let own_name = algorithm.policy().own_name().cloned();
@@ -243,36 +241,6 @@ impl Builder<'_> {
             self.set.routes.add(&route, rule, cost);
         }
         Ok(())
-    }
-
-    /// The rules, when all are added.
-    fn finish(mut self) -> Result<RuleSet, String> {
-        let weight = |rule: &Rule| {
-            let of_plans = rule.plans.iter().flat_map(|plans| plans.limits.values());
-            let most = of_plans.map(|limits| limits.len()).max().unwrap_or(0);
-            most.max(rule.limits.len())
-        };
-        let heaviest = self.set.routes.heaviest(|matched| {
-            let (mut together, mut one) = (0, 0);
-            for rule in matched
-                .into_iter()
-                .map(|rule| &self.set.rules[rule as usize])
-            {
-                match self.set.all_apply || rule.in_shadow {
-                    true => together += weight(rule),
-                    // Only the first one applies.
-                    false => one = one.max(weight(rule)),
-                }
-            }
-            together + one
-        });
-        if heaviest > MAX_LIMITS {
-            return Err(format!(
-                "up to {heaviest} limits would apply to one request, more than {MAX_LIMITS}"
-            ));
-        }
-        self.set.routes.finish();
-        Ok(self.set)
     }
 }
 

@@ -3,12 +3,10 @@
 //! Each limit has the table of its policy. Several are decided together, their locks taken in the
 //! order of the policies, whatever the order in the file.
 
-use arrayvec::ArrayVec;
-
 use crate::{
     clock::Clock,
     config::AnyState,
-    rules::{Charge, Few, KeyValue, MAX_LIMITS, RuleKey, RuleLimits, RuleSnapshot},
+    rules::{Charge, Few, KeyValue, RuleKey, RuleLimits, RuleSnapshot},
     store::{AsKey, Ask, Change, Verdict},
 };
 
@@ -73,12 +71,12 @@ fn decide_several(
         let table = tables.table(limit.table_id());
         (limit, KeyedLimit::new(&**limit, table, OwnKey::Copied(key)))
     });
-    let mut members: ArrayVec<_, MAX_LIMITS> = members.collect();
+    let mut members: Vec<_> = members.collect();
     let admitted = {
-        let mut all: ArrayVec<_, MAX_LIMITS> = members.iter_mut().collect();
+        let mut all: Vec<_> = members.iter_mut().collect();
         all.sort_unstable_by_key(|(limit, _)| limit.table_id().as_u64());
         let all = (all.into_iter()).map(|(_, member)| member as &mut dyn DecidesTogether);
-        decide(&mut all.collect::<ArrayVec<_, MAX_LIMITS>>(), ask, now)
+        decide(&mut all.collect::<Vec<_>>(), ask, now)
     };
     let snapshots = members.into_iter();
     let snapshots = snapshots.filter_map(|(limit, it)| Some((limit.clone(), it.snapshot?)));

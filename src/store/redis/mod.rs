@@ -188,13 +188,15 @@ pub use usage::RedisUsage;
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
 /// one round trip on a single server, and in a cluster if its keys share a slot; a
-/// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. Across slots all keys are peeked at
-/// first. If all have room, what is [held](crate::algorithm::Settled) is first, then what is
-/// charged, queues and `MinInterval` last. If one refuses then, what is held is given back. A
-/// charge is given back only if nobody else has charged that key since: a refund could free units
-/// that others have used. So the limit is never passed, but in a race for the last units a request
-/// that would have fitted may be refused. A charge stays in a tuple with holds, and if a node
-/// fails.
+/// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. A script for more than four limits may
+/// be too long (one for seven token buckets is); then they are decided as across slots.
+///
+/// Across slots all keys are peeked at first. If all have room, what is
+/// [held](crate::algorithm::Settled) is first, then what is charged, queues and `MinInterval` last.
+/// If one refuses then, what is held is given back. A charge is given back only if nobody else has
+/// charged that key since: a refund could free units that others have used. So the limit is never
+/// passed, but in a race for the last units a request that would have fitted may be refused. A
+/// charge stays in a tuple with holds, and if a node fails.
 ///
 /// A bucket belongs to a policy and a key: a layer with that policy and key alone shares it.
 ///

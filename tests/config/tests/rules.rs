@@ -456,3 +456,10 @@ fn threads_get_no_more_than_one_would_whatever_the_order_of_their_rules() {
     });
     assert_eq!(of_each.iter().sum::<u32>(), 20_000);
 }
+
+#[tokio::test]
+async fn any_number_of_limits_may_apply_to_one_request() {
+    let each = (0..40).map(|number| rule(&format!("r{number}"), EVERYONE, 3 + number % 7));
+    let limited = Limited::by(&["match = \"all\"\n", &each.collect::<String>()]);
+    assert_eq!(limited.of_ten("GET", "/").await, 3);
+}

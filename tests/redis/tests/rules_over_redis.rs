@@ -214,3 +214,20 @@ async fn as_many_limits_as_may_apply_to_one_request_are_decided() {
         assert_eq!(ask(&service, "/", "free").await.status(), status);
     }
 }
+
+#[tokio::test]
+async fn more_limits_than_fit_into_a_script_are_decided_too() {
+    let rule = |number: u32| {
+        let limit = json!({ "algorithm": "token-bucket", "quota": format!("{}/day", 3 + number) });
+        json!({ "name": format!("r{number}"), "key": "everyone", "limit": limit })
+    };
+    let file = json!({ "match": "all", "rules": (0..20).map(rule).collect::<Vec<_>>() });
+    let rules = Rules::new();
+    rules.replace(&file).unwrap();
+    let server = Server::start().await;
+    let service = service(&rules, patient(server.client().await).build());
+    for admitted in [true, true, true, false, false] {
+        let answer = ask(&service, "/", "").await;
+        assert_eq!(answer.status() == 200, admitted);
+    }
+}
