@@ -104,7 +104,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "the period {period:?} is shorter than one microsecond")
             }
             Self::PeriodTooLong { period, max } => {
-                write!(f, "the period {period:?} is longer than {max:?}")
+                write!(f, "{period:?} is longer than {max:?}, the longest")
             }
             Self::InvalidQuota(text) => write!(
                 f,

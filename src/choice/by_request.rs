@@ -11,9 +11,8 @@ use super::Choose;
 /// The closure sees the request with what outer layers left in its extensions. It runs once for
 /// each request that has a key, inside of `Service::call`: it must not block, and if it panics, the
 /// panic goes on to the caller of the service and nothing has been charged. It returns a
-/// limit by value. Make the limits of a few plans once and clone them: a clone allocates nothing (a
-/// policy name of more than 23 bytes takes one atomic count), and a new limit hashes its name
-/// again.
+/// limit by value. Make the limits of a few plans once and clone them: a clone allocates nothing,
+/// and a new limit hashes its name again.
 ///
 /// Limits of all plans are of one type, and should have [one name](super): without one each set of
 /// numbers is a policy whose table a store in memory keeps for as long as it lives. For callers

@@ -1,7 +1,7 @@
 //! Limits from configuration: a quota from a text, an algorithm from a map of named fields.
 //!
 //! What fields an algorithm has, and how it is made from them, stands beside the algorithm:
-//! `algorithm::described`. Here `algorithm` reads them, and `value` the value of one.
+//! `algorithm::described`. Here `algorithm` reads them.
 //!
 //! ```
 //! use serde::{Deserialize, de::value::{Error, MapDeserializer}};

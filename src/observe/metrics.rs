@@ -141,6 +141,11 @@ impl Metrics {
     /// | `tollgate.redis.decisions` | counter | decisions | `limit`, `outcome` | a `RedisStore`: `admitted`, `refused`, `unavailable`, `misconfigured`, `invalid` |
     /// | `tollgate.redis.joined` | counter | decisions | `limit` | a `RedisStore`: decisions that shared a call with others |
     /// | `tollgate.redis.remembered` | counter | decisions | `limit` | a `RedisStore`: requests that were refused without asking Redis |
+    /// | `tollgate.redis.leased` | counter | decisions | `limit` | a `RedisStore`: requests that were admitted by leased units |
+    /// | `tollgate.redis.units_leased` | counter | units | `limit` | a `RedisStore`: units that this process has leased |
+    /// | `tollgate.redis.units_held` | gauge | units | `limit` | a `RedisStore`: leased units that are not spent yet |
+    /// | `tollgate.redis.units_given_back` | counter | units | `limit` | a `RedisStore`: leased units that were given back |
+    /// | `tollgate.redis.units_lost` | counter | units | `limit` | a `RedisStore`: units that calls which failed asked for or gave back |
     /// | `tollgate.redis.in_flight` | gauge | commands | `limit` | a `RedisStore`: commands that wait for an answer |
     /// | `tollgate.redis.reconnects` | counter | connections | `limit` | a `RedisStore`: connections that were replaced |
     /// | `tollgate.redis.last_answer.age` | gauge | seconds | `limit` | a `RedisStore`: time since the last answer from Redis |

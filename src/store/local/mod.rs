@@ -12,6 +12,7 @@
 //! | how do idle keys leave | `sweep` |
 //! | what do new keys share when the table is full | `overflow` |
 //! | how do several limits decide together | `several` |
+//! | what decides about a key instead of its limit | `overrides` |
 //! | how does it decide by the rules of a file | `rules` |
 //! | which policy has which table | `policies`, `buckets` |
 //! | when is a key's own `Drop` called | `deferred_drop` |
