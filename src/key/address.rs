@@ -59,7 +59,7 @@ impl Ipv6Prefix {
 /// The canonical address of the peer of the request's connection.
 // All of this is inlined, and without `?`, for speed: a function that returns an `IpAddr` writes it
 // in pieces, and its caller (or `?`) reads it in other pieces, for which the processor waits. It
-// gives a tenth of a layer with fields, and more of one without (bench `layer`).
+// gives a tenth of a layer with fields, and more of one without (`middleware` of `benches/peers`).
 #[inline(always)]
 pub(super) fn peer(extensions: &Extensions) -> Result<IpAddr, MissingKey> {
     match peer_address(extensions) {

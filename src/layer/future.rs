@@ -132,7 +132,7 @@ where
     /// Polls the other states: an answer, or a request that waits.
     ///
     /// Not inlined into `poll`, so that `poll` is small enough to be inlined: that saves an eighth
-    /// of a decision (`cargo bench -p tollgate-benches --bench layer`, headers off).
+    /// of a decision (`middleware` of `benches/peers`, fields off).
     #[cold]
     fn poll_other(
         mut self: Pin<&mut Self>,
