@@ -8,14 +8,13 @@
 //! the report. `scripts/instructions` installs valgrind first, if it is not there.
 
 use std::{
-    env, fs,
+    env,
+    fmt::Write as _,
+    fs,
     path::Path,
     process::{Command, ExitCode},
 };
 
-mod log;
-
-use log::{AGENT, Line, RULES, combined, made};
 use tollgate_benches::callgrind::instructions_of;
 
 /// Lines of the shorter log, and how many more the longer one has. Requests of the first minute
@@ -35,6 +34,22 @@ const BOUNDS: [Bound; 3] = [
     ("combined, what if", combined, &[], 15_000),
     ("json", json, &["--no-what-if"], 13_000),
 ];
+
+/// A limit of one route, and one of all.
+const RULES: &str = r#"
+[[rules]]
+name = "login"
+routes = ["POST /login"]
+key = "address"
+limit = { algorithm = "fixed-window", quota = "10/min" }
+
+[[rules]]
+name = "api"
+key = "address"
+limit = { algorithm = "token-bucket", quota = "1/s", burst = 10 }
+"#;
+
+const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 
 fn main() -> ExitCode {
     // `cargo test --benches` and the like only see that it is built.
@@ -73,6 +88,73 @@ fn all_within(folder: &Path) -> bool {
     passed
 }
 
+/// Instructions of one run of the program.
+fn instructions(rules: &Path, log: &Path, options: &[&str]) -> u64 {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_tollgate-replay"));
+    program.args(options).args([rules, log]);
+    instructions_of(&program, &[])
+}
+
+/// What a line says.
+struct Line {
+    address: String,
+    /// Of the day.
+    time: String,
+    method: &'static str,
+    target: String,
+    bytes: u64,
+}
+
+/// So many lines of up to 20 000 callers, about three hundred a second; the same on each machine.
+fn made(lines: u64, line_of: fn(&Line) -> String) -> String {
+    let (mut log, mut random) = (String::new(), 88_172_645_463_325_252_u64);
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for line in 0..lines {
+        let second = line / 300;
+        let (hour, minute, second) = (second / 3_600 % 24, second / 60 % 60, second % 60);
+        // The lower the number, the more often it comes.
+        let part = |random: u64| (random % 20_000) as f64 / 20_000.0;
+        let caller = (20_000.0 * part(next()) * part(next()) * part(next()) * part(next())) as u64;
+        let (a, b) = (caller / 250, caller % 250);
+        let (method, target) = match next() % 10 {
+            0 => ("POST", "/login".to_owned()),
+            _ => {
+                let (item, page) = (next() % 1_000, next() % 9);
+                ("GET", format!("/api/items/{item}?page={page}"))
+            }
+        };
+        let line = Line {
+            address: format!("198.51.{a}.{b}"),
+            time: format!("{hour:02}:{minute:02}:{second:02}"),
+            method,
+            target,
+            bytes: next() % 50_000,
+        };
+        let _ = writeln!(log, "{}", line_of(&line));
+    }
+    log
+}
+
+/// As nginx and Apache write it.
+fn combined(line: &Line) -> String {
+    let Line {
+        address,
+        time,
+        method,
+        target,
+        bytes,
+    } = line;
+    format!(
+        "{address} - - [22/Nov/2026:{time} +0000] \"{method} {target} HTTP/1.1\" 200 {bytes} \
+         \"https://example.com/start\" \"{AGENT}\""
+    )
+}
+
 /// As nginx writes it by a format of one's own.
 fn json(line: &Line) -> String {
     format!(
@@ -81,11 +163,4 @@ fn json(line: &Line) -> String {
          \"body_bytes_sent\":{},\"host\":\"example.com\",\"http_user_agent\":\"{AGENT}\"}}",
         line.time, line.address, line.method, line.target, line.bytes
     )
-}
-
-/// Instructions of one run of the program.
-fn instructions(rules: &Path, log: &Path, options: &[&str]) -> u64 {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_tollgate-replay"));
-    program.args(options).args([rules, log]);
-    instructions_of(&program, &[])
 }

@@ -18,7 +18,7 @@ use crate::logged::Logged;
 /// The event at a response's head, which is one for each request.
 pub(super) const FINISHED: &str = "finished processing request";
 
-/// Made once: making it takes longer than a search (bench `reading`).
+/// Made once: making it takes longer than a search.
 static FINDER: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new(FINISHED));
 
 const LEVELS: [&[u8]; 5] = [b"TRACE", b"DEBUG", b"INFO", b"WARN", b"ERROR"];

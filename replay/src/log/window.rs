@@ -12,8 +12,7 @@ use crate::logged::Logged;
 /// A span of time of about a second, as a number of bits: requests are sorted by it, and those of
 /// the earliest one exactly.
 ///
-/// One heap of all held requests takes 120 ns longer for each line of a log with durations (bench
-/// `reading`).
+/// One heap of all held requests takes 120 ns longer for each line of a log with durations.
 const SPAN_BITS: u32 = 20;
 
 /// Holds requests until no other can come that began before them, or until it is full.
