@@ -1,14 +1,11 @@
 //! One keyed decision in memory, against governor's `check_key`.
 //!
-//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`. Then
-//! come criterion's groups for single cases; `-- --ratios` leaves them out, `-- --profile` makes
-//! ten million decisions of one kind and no comparison. `TOLLGATE_BENCH_QUICK=1` makes few turns,
-//! `TOLLGATE_BENCH_ONLY="1000 Token"` those of the rows that begin so.
+//! `cargo bench -p tollgate-benches --bench decision` prints a table of ratios, see `turns`.
+//! `TOLLGATE_BENCH_QUICK=1` makes few turns, `TOLLGATE_BENCH_ONLY="1000 Token"` those of the rows
+//! that begin so.
 
 use std::{
-    borrow::Borrow,
     future::Future,
-    hash::Hash,
     hint::black_box,
     net::{IpAddr, Ipv4Addr},
     num::NonZeroU32,
@@ -18,13 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use governor::DefaultKeyedRateLimiter;
 use tollgate::{
     Decision, Quota, RateLimiter,
     algorithm::*,
-    key::Key,
-    store::{Answer, AsKey, Ask, EitherStore, LocalStore, Store},
+    store::{Answer, Ask, EitherStore, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_benches::{
@@ -37,21 +32,18 @@ mod support;
 use support::Remote;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    let asks_for = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    if asks_for("--test") {
+    if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    if asks_for("--profile") {
-        return profile(&arguments);
-    }
-    ratios();
-    if !asks_for("--ratios") {
-        let mut criterion = Criterion::default()
-            .warm_up_time(Duration::from_millis(300))
-            .measurement_time(Duration::from_secs(1));
-        groups(&mut criterion);
-        criterion.final_summary();
+    println!("{TEXT}");
+    for ((keys, case, name), [governor, check, kept, bare]) in Rows::in_passes(all_rows) {
+        println!(
+            "| {keys} | {case:?} | {name} | {:.1} | {} | {} | {} |",
+            governor.median(),
+            check.ratio_to(&governor),
+            kept.ratio_to(&governor),
+            bare.ratio_to(&governor)
+        );
     }
 }
 
@@ -152,7 +144,7 @@ impl Case {
         }
     }
 
-    fn governor<K: Hash + Eq + Clone>(self) -> DefaultKeyedRateLimiter<K> {
+    fn governor(self) -> DefaultKeyedRateLimiter<IpAddr> {
         let most = NonZeroU32::new(self.admitting_units()).expect("not zero");
         let quota = match self.answer {
             Answered::Admitted => {
@@ -172,18 +164,6 @@ fn ip_keys(count: u32) -> Arc<[IpAddr]> {
         .collect()
 }
 
-fn number_keys(count: u32) -> Arc<[u64]> {
-    (0..u64::from(count))
-        .map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-        .collect()
-}
-
-fn text_keys(count: u32) -> Arc<[String]> {
-    (0..count)
-        .map(|n| format!("customer-{:08x}", n.wrapping_mul(0x9E37_79B1)))
-        .collect()
-}
-
 /// Polls where it is called, as `.await` does.
 #[inline(always)]
 fn ready<F: Future>(future: F) -> F::Output {
@@ -194,49 +174,25 @@ fn ready<F: Future>(future: F) -> F::Output {
 }
 
 #[inline(always)]
-fn check<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> Decision
-where
-    A: KeyLimit,
-    S: Store<A, K>,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-{
+fn check<A: KeyLimit, S: Store<A, IpAddr>>(limiter: &RateLimiter<A, S>, key: &IpAddr) -> Decision {
     ready(limiter.check(key)).expect("a store in memory does not fail")
 }
 
 /// Asks for nothing else than governor does.
 #[inline(always)]
-fn asked<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
-where
-    A: KeyLimit,
-    S: Store<A, K>,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-{
+fn asked<A: KeyLimit, S: Store<A, IpAddr>>(limiter: &RateLimiter<A, S>, key: &IpAddr) -> bool {
     check(limiter, key).is_admitted()
 }
 
 /// Keeps the whole `Decision`.
 #[inline(always)]
-fn kept<A, S, K, Q>(limiter: &RateLimiter<A, S>, key: &Q) -> bool
-where
-    A: KeyLimit,
-    S: Store<A, K>,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-{
+fn kept<A: KeyLimit, S: Store<A, IpAddr>>(limiter: &RateLimiter<A, S>, key: &IpAddr) -> bool {
     black_box(&check(limiter, key)).is_admitted()
 }
 
 /// What the layer does for an admitted request without header fields.
 #[inline]
-fn bare<A, S, K, Q>(store: &S, algorithm: &A, key: &Q) -> bool
-where
-    A: KeyLimit,
-    S: Store<A, K>,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-{
+fn bare<A: KeyLimit, S: Store<A, IpAddr>>(store: &S, algorithm: &A, key: &IpAddr) -> bool {
     match store.decide(algorithm, key, Ask::Charge(1)) {
         Answer::Now(Ok(verdict)) => verdict.admitted,
         _ => unreachable!("a store in memory answers now"),
@@ -244,7 +200,11 @@ where
 }
 
 /// Makes decisions about one key after the other.
-fn turn<'a, K>(case: Case, keys: &'a [K], mut decide: impl FnMut(&K) -> bool + 'a) -> Turn<'a> {
+fn turn<'a>(
+    case: Case,
+    keys: &'a [IpAddr],
+    mut decide: impl FnMut(&IpAddr) -> bool + 'a,
+) -> Turn<'a> {
     // Twice: what waits for its turn is refused when one waits already.
     for key in keys.iter().chain(keys) {
         decide(key);
@@ -277,19 +237,6 @@ is no such row.
 
 type Rows = turns::Rows<(String, Answered, &'static str), 4>;
 
-fn ratios() {
-    println!("{TEXT}");
-    for ((keys, case, name), [governor, check, kept, bare]) in Rows::in_passes(all_rows) {
-        println!(
-            "| {keys} | {case:?} | {name} | {:.1} | {} | {} | {} |",
-            governor.median(),
-            check.ratio_to(&governor),
-            kept.ratio_to(&governor),
-            bare.ratio_to(&governor)
-        );
-    }
-}
-
 fn all_rows(rows: &mut Rows) {
     for count in [1, 1_000, 1_000_000] {
         for case in Case::all(count) {
@@ -300,14 +247,9 @@ fn all_rows(rows: &mut Rows) {
     }
     for count in [1, 1_000, 1_000_000] {
         for case in Case::all(count) {
-            let algorithm = TokenBucket::new(case.quota());
-            let name = "TokenBucket";
-            let keys = number_keys(count);
-            row::<_, _, _, u64>(rows, "u64", case, name, &keys, &algorithm, LocalStore::new);
-            let keys = text_keys(count);
-            row::<_, _, _, str>(rows, "&str", case, name, &keys, &algorithm, LocalStore::new);
             let (keys, name) = (ip_keys(count), "TokenBucket, either store");
-            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, &keys, &algorithm, either_store);
+            let algorithm = TokenBucket::new(case.quota());
+            row(rows, case, name, &keys, &algorithm, either_store);
         }
     }
 }
@@ -329,7 +271,7 @@ impl ForEachAlgorithm for AddRow<'_> {
         if self.keys.len() > 1 || name != "MinInterval, keys that leave" {
             let (case, keys) = (self.case, self.keys);
             let rows = &mut *self.rows;
-            row::<_, _, _, IpAddr>(rows, "IpAddr", case, name, keys, algorithm, LocalStore::new);
+            row(rows, case, name, keys, algorithm, LocalStore::new);
         }
     }
 }
@@ -342,123 +284,41 @@ fn is_asked_for(case: Case, name: &str) -> bool {
 }
 
 /// A store that is one in memory, in a program where it could be another.
-fn either_store<A: KeyLimit, K: Key>() -> EitherStore<LocalStore<A, K>, Remote<LocalStore<A, K>>> {
+fn either_store<A: KeyLimit>() -> EitherStore<LocalStore<A, IpAddr>, Remote<LocalStore<A, IpAddr>>>
+{
     black_box(EitherStore::Left(LocalStore::new()))
 }
 
-fn row<A, S, K, Q>(
+fn row<A: KeyLimit, S: Store<A, IpAddr>>(
     rows: &mut Rows,
-    kind: &str,
     case: Case,
     name: &'static str,
-    keys: &[K],
+    keys: &[IpAddr],
     algorithm: &A,
     new_store: impl Fn() -> S,
-) where
-    A: KeyLimit,
-    S: Store<A, K>,
-    K: Key + Borrow<Q>,
-    Q: AsKey<K> + ?Sized,
-{
+) {
     if !is_asked_for(case, name) {
         return;
     }
-    let borrow = <K as Borrow<Q>>::borrow;
     let measure = |turns: Turns| {
         let governor = case.governor();
         let store = || {
             let store = new_store();
-            bare(&store, algorithm, borrow(&keys[0]));
+            bare(&store, algorithm, &keys[0]);
             store
         };
         let limiter = || RateLimiter::new(algorithm.clone(), store());
         let (asked_one, kept_one, store) = (limiter(), limiter(), store());
         turns.take([
             turn(case, keys, |key| governor.check_key(key).is_ok()),
-            turn(case, keys, |key| asked(&asked_one, borrow(key))),
-            turn(case, keys, |key| kept(&kept_one, borrow(key))),
-            turn(case, keys, |key| bare(&store, algorithm, borrow(key))),
+            turn(case, keys, |key| asked(&asked_one, key)),
+            turn(case, keys, |key| kept(&kept_one, key)),
+            turn(case, keys, |key| bare(&store, algorithm, key)),
         ])
     };
-    let row = (format!("{} {kind}", case.keys), case.answer, name);
+    let row = (format!("{} IpAddr", case.keys), case.answer, name);
     match case.is_large() {
         true => rows.add_once(row, || measure(Turns::new(15, 5))),
         false => rows.add(row, || measure(Turns::new(5, 9))),
     }
-}
-
-fn groups(criterion: &mut Criterion) {
-    for case in Case::all(1_000) {
-        let keys = ip_keys(1_000);
-        let mut group = criterion.benchmark_group(format!("1000 IpAddr, {:?}", case.answer));
-        group.throughput(Throughput::Elements(1));
-        let mut keys_in_turn = keys.iter().cycle();
-        let governor = case.governor();
-        group.bench_function("governor", |bencher| {
-            bencher.iter(|| governor.check_key(keys_in_turn.next().expect("endless")));
-        });
-        let keys = &keys;
-        for_each_algorithm(
-            case,
-            &mut AddToGroup {
-                group: &mut group,
-                keys,
-            },
-        );
-        group.finish();
-    }
-}
-
-struct AddToGroup<'a, 'b> {
-    group: &'a mut BenchmarkGroup<'b, WallTime>,
-    keys: &'a [IpAddr],
-}
-
-impl ForEachAlgorithm for AddToGroup<'_, '_> {
-    fn run<A: KeyLimit>(&mut self, name: &'static str, algorithm: &A) {
-        let mut keys_in_turn = self.keys.iter().cycle();
-        let limiter = RateLimiter::new(algorithm.clone(), LocalStore::new());
-        (self.group).bench_function(format!("{name}, check"), |bencher| {
-            bencher.iter(|| kept(&limiter, keys_in_turn.next().expect("endless")));
-        });
-        let store = LocalStore::new();
-        (self.group).bench_function(format!("{name}, bare"), |bencher| {
-            bencher.iter(|| bare(&store, algorithm, keys_in_turn.next().expect("endless")));
-        });
-    }
-}
-
-/// Ten million decisions of one kind, for a profiler: `--profile [governor|check|bare] [keys]`.
-fn profile(arguments: &[String]) {
-    let mut rest = arguments
-        .iter()
-        .skip_while(|argument| *argument != "--profile")
-        .skip(1);
-    let kind = rest.next().map_or("bare", String::as_str);
-    let count = rest
-        .next()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(1_000);
-    let times = rest
-        .next()
-        .and_then(|times| times.parse().ok())
-        .unwrap_or(10_000_000);
-    let keys = ip_keys(count);
-    let [case, _] = Case::all(count);
-    let algorithm = TokenBucket::new(case.quota());
-    let store = LocalStore::new();
-    let limiter = RateLimiter::new(algorithm.clone(), store.clone());
-    let governor = case.governor();
-    let start = Instant::now();
-    for key in keys.iter().cycle().take(times) {
-        black_box(match kind {
-            "governor" => governor.check_key(key).is_ok(),
-            "check" => asked(&limiter, key),
-            _ => bare(&store, &algorithm, key),
-        });
-    }
-    println!(
-        "{kind}: {:.1} ns",
-        start.elapsed().as_nanos() as f64 / times as f64
-    );
 }
