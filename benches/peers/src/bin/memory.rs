@@ -3,13 +3,9 @@
 use std::{alloc::System, hash::Hash, net::IpAddr};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use tollgate::{
-    Quota,
-    algorithm::{FixedWindow, MinInterval, SlidingLog, SlidingWindow},
-};
 use tollgate_peers::{
     keys::{NumberedKey, keys},
-    limit::{Answer, Limit, WINDOW},
+    limit::{Answer, Limit},
     own::{Bare, token_bucket},
     peers::{
         AxumGcra, Governor, Limitador, Limiter, SkpRatelimit, ThrottleKit, Throttlecrab, Trypema,
@@ -47,37 +43,6 @@ fn main() {
     row::<String>("skp-ratelimit", ours, SkpRatelimit::new(limit));
     row::<String>("trypema", ours, Trypema::new(limit));
     row::<String>("limitador", ours, Limitador::new(limit));
-
-    table::part(
-        "Each algorithm of tollgate",
-        "`IpAddr` keys, beside governor's one word of state.",
-    );
-    table::head(&["algorithm", "its bytes", "as a multiple of governor's"]);
-    let governor = bytes_per_key::<IpAddr>(Governor::new(limit));
-    let quota = Quota::per_hour(1);
-    let row = |name: &str, bytes: f64| {
-        table::row(&[&name, &format!("{bytes:.0}"), &multiple(bytes, governor)]);
-    };
-    row(
-        "MinInterval",
-        bytes_per_key::<IpAddr>(Bare::new(MinInterval::new(WINDOW))),
-    );
-    row(
-        "TokenBucket",
-        bytes_per_key::<IpAddr>(Bare::new(token_bucket(limit))),
-    );
-    row(
-        "FixedWindow",
-        bytes_per_key::<IpAddr>(Bare::new(FixedWindow::new(quota))),
-    );
-    row(
-        "SlidingWindow",
-        bytes_per_key::<IpAddr>(Bare::new(SlidingWindow::new(quota))),
-    );
-    row(
-        "SlidingLog, one entry",
-        bytes_per_key::<IpAddr>(Bare::new(SlidingLog::new(quota))),
-    );
 }
 
 fn row<K: NumberedKey + Hash + Eq>(name: &str, ours: f64, peer: impl Limiter<K>) {
