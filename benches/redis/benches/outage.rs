@@ -3,9 +3,8 @@
 //!
 //! `cargo bench -p tollgate-redis-benches --bench outage` counts the instructions of both by
 //! callgrind, which repeat, and fails if their ratio is more than its bound; `scripts/instructions`
-//! installs valgrind first, if it is not there. Then it prints the times: batches of both take
-//! turns in one run, and their medians are compared. No server is needed: nobody listens where the
-//! store looks for one.
+//! installs valgrind first, if it is not there. No server is needed: nobody listens where the store
+//! looks for one.
 
 use std::{
     convert::Infallible,
@@ -35,10 +34,7 @@ use tollgate_benches::callgrind::instructions_of_a_call;
 use tower::{Layer, Service};
 
 const CALLS: usize = 20_000;
-const REQUESTS_PER_BATCH: usize = 100_000;
-const BATCHES: usize = 31;
 const PEERS: u32 = 1_000;
-const SUBJECTS: [&str; 3] = ["service", "in memory", "Redis down"];
 
 /// How many times the instructions of a layer in memory a layer takes while Redis is down.
 const AT_MOST: f64 = 4.2;
@@ -48,33 +44,21 @@ fn main() -> ExitCode {
     if let [_, flag, name] = &arguments[..]
         && flag == "--subject"
     {
-        subject(name)(CALLS);
+        subject(name);
         return ExitCode::SUCCESS;
     }
     if arguments.iter().any(|argument| argument == "--test") {
         return ExitCode::SUCCESS;
     }
-    let over_service = |[service, in_memory, down]: [f64; 3]| [in_memory - service, down - service];
-    let counts = over_service(SUBJECTS.map(count));
-    let times = over_service(times());
+    let service = count("service");
+    let [in_memory, down] = ["in memory", "Redis down"].map(|name| count(name) - service);
+    let ratio = down / in_memory;
     println!("| what | in memory | while Redis is down | ratio | at most |");
     println!("|---|---|---|---|---|");
-    let ratio = |[in_memory, down]: [f64; 2]| down / in_memory;
-    for (what, measured, at_most) in [
-        (
-            "instructions of a request",
-            counts,
-            &*format!("{AT_MOST:.2}"),
-        ),
-        ("ns a request", times, ""),
-    ] {
-        let [in_memory, down] = measured;
-        println!(
-            "| {what} | {in_memory:.0} | {down:.0} | {:.2} | {at_most} |",
-            ratio(measured)
-        );
-    }
-    if ratio(counts) <= AT_MOST {
+    println!(
+        "| instructions of a request | {in_memory:.0} | {down:.0} | {ratio:.2} | {AT_MOST:.2} |"
+    );
+    if ratio <= AT_MOST {
         return ExitCode::SUCCESS;
     }
     eprintln!("a decision takes more instructions than it may while Redis is down");
@@ -86,49 +70,21 @@ fn count(name: &str) -> f64 {
     instructions_of_a_call(&["--subject", name], ("measured_calls", CALLS))
 }
 
-/// The median of what a request of each subject takes, in nanoseconds.
-fn times() -> [f64; 3] {
-    let batches = if tollgate_benches::quick() {
-        3
-    } else {
-        BATCHES
-    };
-    let mut subjects = SUBJECTS.map(subject);
-    let mut times = [const { Vec::new() }; 3];
-    for _ in 0..batches {
-        for (serve, times) in subjects.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            serve(REQUESTS_PER_BATCH);
-            times.push(start.elapsed().as_nanos() as f64 / REQUESTS_PER_BATCH as f64);
-        }
-    }
-    times.map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    })
-}
-
-/// What serves so many requests.
-type Serve = Box<dyn FnMut(usize)>;
-
-fn subject(name: &str) -> Serve {
+fn subject(name: &str) {
     match name {
-        "service" => serves(Text),
+        "service" => serve(Text),
         "in memory" => {
             let limit = RateLimitLayer::new(token_bucket(), LocalStore::new(), PeerIp::new());
             let off = limit.respond_with(Http::new().fields(Fields::Off));
-            serves(off.layer(Text))
+            serve(off.layer(Text));
         }
         "Redis down" => {
             let (runtime, store) = redis_down();
             let here = RateLimiter::new(token_bucket(), LocalStore::<_, IpAddr>::new());
             let limit = RateLimitLayer::new(token_bucket(), store, PeerIp::new());
             let off = limit.respond_with(Http::new().fields(Fields::Off));
-            let mut serve = serves(off.on_store_error(here).layer(Text));
-            Box::new(move |requests| {
-                let _inside = runtime.enter();
-                serve(requests);
-            })
+            let _inside = runtime.enter();
+            serve(off.on_store_error(here).layer(Text));
         }
         _ => panic!("there is no subject {name}"),
     }
@@ -162,10 +118,11 @@ fn redis_down() -> (Runtime, RedisStore) {
     }
 }
 
-/// Serves a request of each peer in turn, polled where it is called. All peers are known before.
-fn serves<S>(mut service: S) -> Serve
+/// Serves a request of each peer in turn, polled where it is called. All peers are known before
+/// calls are counted.
+fn serve<S>(mut service: S)
 where
-    S: Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible> + 'static,
+    S: Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible>,
 {
     // In an order that says nothing about their hashes.
     let scattered = |number: u32| number.wrapping_mul(0x9E37_79B1).to_be_bytes();
@@ -182,19 +139,13 @@ where
         };
         assert_eq!(black_box(response).expect("it never fails").status(), 200);
     };
-    let mut knows_peers = false;
-    Box::new(move |requests| {
-        if !knows_peers {
-            peers.iter().for_each(&mut serve);
-            knows_peers = true;
-        }
-        measured_calls(&peers, requests, &mut serve);
-    })
+    peers.iter().for_each(&mut serve);
+    measured_calls(&peers, serve);
 }
 
 #[inline(never)]
-fn measured_calls(peers: &[SocketAddr], requests: usize, mut call: impl FnMut(&SocketAddr)) {
-    for peer in peers.iter().cycle().take(requests) {
+fn measured_calls(peers: &[SocketAddr], mut call: impl FnMut(&SocketAddr)) {
+    for peer in peers.iter().cycle().take(CALLS) {
         call(peer);
     }
 }
