@@ -168,9 +168,14 @@ impl fmt::Display for Ratio {
             median,
             upper,
         } = self;
-        let bold = if *median > 1.005 { "**" } else { "" };
-        write!(f, "{bold}{median:.2}{bold} ({lower:.2}..{upper:.2})")
+        write!(f, "{} ({lower:.2}..{upper:.2})", multiple(*median))
     }
+}
+
+/// `0.71`, in bold where it is more than 1: of what has no spread.
+pub fn multiple(multiple: f64) -> String {
+    let bold = if multiple > 1.005 { "**" } else { "" };
+    format!("{bold}{multiple:.2}{bold}")
 }
 
 /// The number below which such a part of all is; on the line between the two nearest.

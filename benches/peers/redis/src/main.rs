@@ -16,7 +16,11 @@ use tollgate::{
     Quota,
     algorithm::{FixedWindow, Gcra, SlidingBuckets, SlidingLog, SlidingWindow},
 };
-use tollgate_peers::{quick, table, turns::Turns, versions::version_of};
+use tollgate_peers::{
+    quick, table,
+    turns::{Turns, multiple},
+    versions::version_of,
+};
 use tollgate_redis_tests::Server;
 
 use crate::{
@@ -216,10 +220,4 @@ impl Bench {
             cost.without(self.measurement)
         })
     }
-}
-
-/// In bold where it is more than 1, as ratios of times are.
-fn multiple(multiple: f64) -> String {
-    let bold = if multiple > 1.005 { "**" } else { "" };
-    format!("{bold}{multiple:.2}{bold}")
 }

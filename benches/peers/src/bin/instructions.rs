@@ -14,6 +14,7 @@ use tollgate_peers::{
         AxumGcra, Governor, Limitador, Limiter, SkpRatelimit, ThrottleKit, Throttlecrab, Trypema,
     },
     table,
+    turns::multiple,
 };
 
 const KEYS: u32 = 1_000;
@@ -69,19 +70,17 @@ fn main() {
                     &keys,
                     &answer,
                     &format!("{its:.0}"),
-                    &multiple(check, its),
-                    &multiple(layer, its),
+                    &beside(check, its),
+                    &beside(layer, its),
                 ]);
             }
         }
     }
 }
 
-/// In bold where it is more than 1, as ratios of times are.
-fn multiple(ours: f64, its: f64) -> String {
-    let multiple = ours / its;
-    let bold = if multiple > 1.005 { "**" } else { "" };
-    format!("{bold}{ours:.0}{bold}, {multiple:.2}")
+/// Ours, and as a multiple of its.
+fn beside(ours: f64, its: f64) -> String {
+    format!("{ours:.0}, {}", multiple(ours / its))
 }
 
 /// Instructions of one decision.

@@ -11,6 +11,7 @@ use tollgate_peers::{
         AxumGcra, Governor, Limitador, Limiter, SkpRatelimit, ThrottleKit, Throttlecrab, Trypema,
     },
     table,
+    turns::multiple,
 };
 
 #[global_allocator]
@@ -51,15 +52,8 @@ fn row<K: NumberedKey + Hash + Eq>(name: &str, ours: f64, peer: impl Limiter<K>)
         &name,
         &K::NAME,
         &format!("{bytes:.0}"),
-        &multiple(ours, bytes),
+        &multiple(ours / bytes),
     ]);
-}
-
-/// In bold where it is more than 1, as ratios of times are.
-fn multiple(bytes: f64, other: f64) -> String {
-    let multiple = bytes / other;
-    let bold = if multiple > 1.005 { "**" } else { "" };
-    format!("{bold}{multiple:.2}{bold}")
 }
 
 fn allocated() -> usize {
