@@ -35,19 +35,33 @@ pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
-/// How often each command was called, by `INFO commandstats`; with all its subcommands, since Redis
-/// 6.2 does not tell them apart.
-pub(crate) fn calls(info: &str) -> BTreeMap<String, u64> {
-    let mut all = BTreeMap::new();
+/// What a server has counted of a command.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counted {
+    /// How often it was called.
+    pub calls: u64,
+    /// How long all calls took.
+    pub micros: u64,
+}
+
+/// What `INFO commandstats` says of each command; with all its subcommands, since Redis 6.2 does
+/// not tell them apart.
+pub(crate) fn commands(info: &str) -> BTreeMap<String, Counted> {
+    let mut all = BTreeMap::<_, Counted>::new();
     for line in info.lines() {
         let of_a_command = line
             .strip_prefix("cmdstat_")
             .and_then(|line| line.split_once(':'));
         if let Some((name, stats)) = of_a_command {
-            let mut pairs = stats.split(',').filter_map(|pair| pair.split_once('='));
-            let (_, calls) = pairs.find(|(key, _)| *key == "calls").expect("calls");
+            let number = |wanted: &str| {
+                let mut pairs = stats.split(',').filter_map(|pair| pair.split_once('='));
+                let (_, number) = pairs.find(|(key, _)| *key == wanted).expect(wanted);
+                number.parse::<u64>().expect("a number")
+            };
             let command = name.split('|').next().expect("a first word").to_owned();
-            *all.entry(command).or_default() += calls.parse::<u64>().expect("a number");
+            let counted = all.entry(command).or_default();
+            counted.calls += number("calls");
+            counted.micros += number("usec");
         }
     }
     all

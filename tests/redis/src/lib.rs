@@ -32,6 +32,7 @@ pub use crate::{
     cluster::{Cluster, slot_of},
     fickle::Fickle,
     in_order::in_order,
+    inspect::Counted,
     link::Link,
     monitor::{Command, Monitor},
     over_redis::{every_algorithm, redis_decides_as_the_rule},

@@ -72,6 +72,9 @@ impl Redis {
     /// The commands that were called since `CONFIG RESETSTAT`, each with how often.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         let info: String = self.ask("INFO", &[b"commandstats"]);
-        inspect::calls(&info)
+        let commands = inspect::commands(&info).into_iter();
+        commands
+            .map(|(name, counted)| (name, counted.calls))
+            .collect()
     }
 }

@@ -1,5 +1,7 @@
 //! One server alone.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use fred::{
     clients::Client,
@@ -13,7 +15,7 @@ use fred::{
 
 use crate::{
     client::{connect, host, try_connect},
-    inspect,
+    inspect::{self, Counted},
     link::Link,
     process::{Environment, Process},
 };
@@ -154,8 +156,13 @@ impl Server {
     /// How often this command was called since the server started, with any subcommand; those of
     /// scripts count too.
     pub async fn command_calls(&self, name: &str) -> u64 {
-        let calls = inspect::calls(&self.info("commandstats").await);
-        calls.get(name).copied().unwrap_or(0)
+        let commands = self.commands().await;
+        commands.get(name).map_or(0, |counted| counted.calls)
+    }
+
+    /// What it has counted of each command since `CONFIG RESETSTAT`, those that scripts called too.
+    pub async fn commands(&self) -> BTreeMap<String, Counted> {
+        inspect::commands(&self.info("commandstats").await)
     }
 
     /// All keys with this prefix, in order.

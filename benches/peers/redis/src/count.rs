@@ -69,23 +69,13 @@ async fn cpu_micros(server: &Server) -> f64 {
 /// What was counted since, where the time of the process was this.
 pub(crate) async fn cost(server: &Server, cpu_micros_before: f64) -> Cost {
     let cpu_micros = cpu_micros(server).await - cpu_micros_before;
-    let stats = server.info("commandstats").await;
     let (mut of_scripts, mut of_others, mut commands) = (0.0, 0.0, 0.0);
-    for line in stats.lines() {
-        let Some((name, numbers)) = line.split_once(':') else {
-            continue;
-        };
-        let name = name.trim_start_matches("cmdstat_");
-        let number = |wanted: &str| {
-            let mut pairs = numbers.split(',').filter_map(|pair| pair.split_once('='));
-            let found = pairs.find(|(name, _)| *name == wanted);
-            found.map_or(0.0, |(_, number)| number.parse::<f64>().expect("a number"))
-        };
-        commands += number("calls");
-        if SCRIPTS.contains(&name) {
-            of_scripts += number("usec");
+    for (name, counted) in server.commands().await {
+        commands += counted.calls as f64;
+        if SCRIPTS.contains(&name.as_str()) {
+            of_scripts += counted.micros as f64;
         } else {
-            of_others += number("usec");
+            of_others += counted.micros as f64;
         }
     }
     let reads = server.info_field("stats", "total_reads_processed").await;
