@@ -1,6 +1,6 @@
 //! Instants and durations as logs write them, in microseconds.
 
-use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::Offset};
+use jiff::{SignedDuration, Timestamp, fmt::strtime::BrokenDownTime};
 
 use super::Why;
 
@@ -52,51 +52,11 @@ impl LastTime {
 
 /// `10/Oct/2000:13:55:36 -0700`, or with a fraction of the second; or RFC 3339.
 pub(super) fn common(text: &[u8]) -> Result<u64, Why> {
-    let Some(local) = text.get(..20) else {
-        return Err(Why::Time);
-    };
-    if local[2] != b'/' {
+    if text.get(2) != Some(&b'/') {
         return rfc3339(text);
     }
-    let separators = [local[2], local[6], local[11], local[14], local[17]];
-    let (fraction, offset) = match text[20..].strip_prefix(b".") {
-        None => (&[][..], &text[20..]),
-        Some(rest) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            rest.split_at(digits)
-        }
-    };
-    let &[b' ', sign @ (b'+' | b'-'), h1, h2, m1, m2] = offset else {
-        return Err(Why::Time);
-    };
-    if separators != *b"//:::" {
-        return Err(Why::Time);
-    }
-    let year = two_digits(local[7], local[8])
-        .zip(two_digits(local[9], local[10]))
-        .map(|(hundreds, years)| i16::from(hundreds) * 100 + i16::from(years));
-    let parts = (|| {
-        Some((
-            year?,
-            month(&local[3..6])?,
-            two_digits(local[0], local[1])?,
-            two_digits(local[12], local[13])?,
-            two_digits(local[15], local[16])?,
-            two_digits(local[18], local[19])?,
-            two_digits(h1, h2)?,
-            two_digits(m1, m2).filter(|minutes| *minutes < 60)?,
-        ))
-    })();
-    let (year, month, day, hour, minute, second, offset_hours, offset_minutes) =
-        parts.ok_or(Why::Time)?;
-    let offset_seconds = i32::from(offset_hours) * 3600 + i32::from(offset_minutes) * 60;
-    let offset_seconds = if sign == b'-' {
-        -offset_seconds
-    } else {
-        offset_seconds
-    };
-    let time = DateTime::new(year, month, day, hour, minute, second, nanos(fraction));
-    let time = time.and_then(|time| Offset::from_seconds(offset_seconds)?.to_timestamp(time));
+    let time = BrokenDownTime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text);
+    let time = time.and_then(|time| time.to_timestamp());
     micros(time.map_err(|_| Why::Time)?)
 }
 
@@ -171,34 +131,4 @@ fn whole_micros(micros: f64) -> Option<u64> {
     (0.0..=MAX_MICROS as f64)
         .contains(&micros)
         .then_some(micros as u64)
-}
-
-/// The first nine digits of a fraction of a second.
-fn nanos(digits: &[u8]) -> i32 {
-    let digits = digits.iter().map(|digit| i32::from(digit - b'0'));
-    let padded = digits.chain(std::iter::repeat(0)).take(9);
-    padded.fold(0, |nanos, digit| nanos * 10 + digit)
-}
-
-fn two_digits(tens: u8, ones: u8) -> Option<i8> {
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| (byte - b'0') as i8);
-    Some(digit(tens)? * 10 + digit(ones)?)
-}
-
-fn month(name: &[u8]) -> Option<i8> {
-    Some(match name {
-        b"Jan" => 1,
-        b"Feb" => 2,
-        b"Mar" => 3,
-        b"Apr" => 4,
-        b"May" => 5,
-        b"Jun" => 6,
-        b"Jul" => 7,
-        b"Aug" => 8,
-        b"Sep" => 9,
-        b"Oct" => 10,
-        b"Nov" => 11,
-        b"Dec" => 12,
-        _ => return None,
-    })
 }

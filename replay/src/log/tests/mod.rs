@@ -5,7 +5,6 @@ mod lines;
 mod never_panics;
 mod readings;
 mod real_traces;
-mod time;
 mod window;
 
 use std::io::BufRead;
