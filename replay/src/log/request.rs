@@ -1,6 +1,6 @@
 //! The parts of a request, from the texts of a log.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use http::{Method, Uri};
 use memchr::{memchr, memrchr};
@@ -47,36 +47,10 @@ pub(super) fn target(method: &Method, target: &[u8]) -> Result<Uri, Why> {
 
 /// An address, without its port and without its zone. A name of a host is none.
 pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
-    if let Some(address) = ipv4(text) {
-        return Some(address.into());
-    }
     let text = str::from_utf8(text).ok()?;
     let with_port = || text.parse::<SocketAddr>().ok().map(|socket| socket.ip());
     let without_zone = || text.split_once('%')?.0.parse().ok();
     text.parse().ok().or_else(with_port).or_else(without_zone)
-}
-
-/// Four numbers, as nearly every line has them: less than half the instructions of `FromStr`, which
-/// whatever is not as plain as that goes to.
-fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0; 4];
-    let (mut place, mut number, mut digits) = (0, 0_u16, 0);
-    for byte in text {
-        match byte {
-            // `01` is no number: some take it as octal.
-            b'0'..=b'9' if digits == 0 || (number > 0 && digits < 3) => {
-                number = number * 10 + u16::from(byte - b'0');
-                digits += 1;
-            }
-            b'.' if digits > 0 && place < 3 => {
-                octets[place] = u8::try_from(number).ok()?;
-                (place, number, digits) = (place + 1, 0, 0);
-            }
-            _ => return None,
-        }
-    }
-    octets[3] = u8::try_from(number).ok()?;
-    (place == 3 && digits > 0).then(|| octets.into())
 }
 
 /// A status; `None` if there was no response (nginx's `000`) or it is not one of HTTP (gRPC's).

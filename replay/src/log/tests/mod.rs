@@ -1,6 +1,5 @@
 //! What is claimed of all forms of logs.
 
-mod address;
 mod lines;
 mod never_panics;
 mod readings;
