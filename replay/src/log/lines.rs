@@ -1,8 +1,6 @@
 //! Lines of a log, in constant memory whatever the log has.
 
-use std::io::{self, BufRead, ErrorKind};
-
-use memchr::memchr;
+use std::io::{self, BufRead, Read};
 
 /// What some editors put before the first line.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -11,11 +9,9 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 pub(super) struct Lines<R> {
     input: R,
     max_line_bytes: usize,
-    /// A line that is not whole in the input's buffer.
-    gathered: Vec<u8>,
-    /// What of the input's buffer the line is that was given out last.
-    unconsumed: usize,
-    consumed: u64,
+    /// The line that was given out last.
+    line: Vec<u8>,
+    read_bytes: u64,
     number: u64,
 }
 
@@ -31,9 +27,8 @@ impl<R: BufRead> Lines<R> {
         Self {
             input,
             max_line_bytes,
-            gathered: Vec::new(),
-            unconsumed: 0,
-            consumed: 0,
+            line: Vec::new(),
+            read_bytes: 0,
             number: 0,
         }
     }
@@ -44,59 +39,36 @@ impl<R: BufRead> Lines<R> {
     }
 
     pub(super) fn read_bytes(&self) -> u64 {
-        self.consumed + self.unconsumed as u64
+        self.read_bytes
     }
 
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
-        self.gathered.capacity()
+        self.line.capacity()
     }
 
     /// The next line, or `None` at the end.
     pub(super) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.consume(self.unconsumed);
-        self.unconsumed = 0;
-        // Most lines are whole in the buffer, and are not copied.
-        let buffer = fill(&mut self.input)?;
-        if buffer.is_empty() {
+        self.line.clear();
+        // So much of a line tells that it is too long: one byte that is too much, beside a byte
+        // order mark and `\r`.
+        let most = self
+            .max_line_bytes
+            .saturating_add(BYTE_ORDER_MARK.len() + 2);
+        let mut begin = self.input.by_ref().take(most as u64);
+        let read = begin.read_until(b'\n', &mut self.line)?;
+        if read == 0 {
             return Ok(None);
         }
         self.number += 1;
-        if let Some(end) = memchr(b'\n', buffer) {
-            self.unconsumed = end + 1;
-            let line = trimmed(&fill(&mut self.input)?[..end], self.number);
-            return Ok(Some(Line::new(line, self.max_line_bytes)));
+        self.read_bytes += read as u64;
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        } else if read == most {
+            self.read_bytes += self.input.skip_until(b'\n')? as u64;
         }
-        self.gather()?;
-        let line = trimmed(&self.gathered, self.number);
+        let line = trimmed(&self.line, self.number);
         Ok(Some(Line::new(line, self.max_line_bytes)))
-    }
-
-    /// Copies a line that the buffer has not whole: as much of it as tells that it is too long.
-    fn gather(&mut self) -> io::Result<()> {
-        self.gathered.clear();
-        loop {
-            let buffer = fill(&mut self.input)?;
-            if buffer.is_empty() {
-                return Ok(());
-            }
-            let newline = memchr(b'\n', buffer);
-            let part = &buffer[..newline.unwrap_or(buffer.len())];
-            // One byte of `\r`, and one that is too much.
-            let room = self.max_line_bytes.saturating_add(2) - self.gathered.len();
-            self.gathered
-                .extend_from_slice(&part[..part.len().min(room)]);
-            let read = part.len() + usize::from(newline.is_some());
-            self.consume(read);
-            if newline.is_some() {
-                return Ok(());
-            }
-        }
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.input.consume(bytes);
-        self.consumed += bytes as u64;
     }
 }
 
@@ -108,16 +80,6 @@ impl<'a> Line<'a> {
             Line::Whole(line)
         }
     }
-}
-
-fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
-    // The loop ends before anything borrowed is returned, as the borrow checker asks.
-    while let Err(error) = input.fill_buf() {
-        if error.kind() != ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-    input.fill_buf()
 }
 
 /// The line without `\r`, and the first one without a byte order mark.
