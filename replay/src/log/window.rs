@@ -2,32 +2,20 @@
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BTreeMap, BinaryHeap},
+    collections::BinaryHeap,
     mem,
 };
 
 use super::log_clock::{Dated, LogClock};
 use crate::logged::Logged;
 
-/// A span of time of about a second, as a number of bits: requests are sorted by it, and those of
-/// the earliest one exactly.
-///
-/// One heap of all held requests takes 120 ns longer for each line of a log with durations.
-const SPAN_BITS: u32 = 20;
-
 /// Holds requests until no other can come that began before them, or until it is full.
 pub(super) struct Window {
     window_micros: u64,
     max_requests: usize,
     max_bytes: usize,
-    /// Those of the earliest span, the first one last.
-    sorted: Vec<Held>,
-    /// Those that came for that span, or one before it, after it was sorted.
-    newcomers: BinaryHeap<Reverse<Held>>,
-    /// The first span that is in `later`, or after it.
-    later_from: u64,
-    later: BTreeMap<u64, Vec<Held>>,
-    held: usize,
+    /// The earliest one first.
+    held: BinaryHeap<Reverse<Held>>,
     held_bytes: usize,
     came: u64,
     clock: LogClock,
@@ -53,11 +41,7 @@ impl Window {
             window_micros,
             max_requests,
             max_bytes,
-            sorted: Vec::new(),
-            newcomers: BinaryHeap::new(),
-            later_from: 0,
-            later: BTreeMap::new(),
-            held: 0,
+            held: BinaryHeap::new(),
             held_bytes: 0,
             came: 0,
             clock: LogClock::new(window_micros),
@@ -117,32 +101,25 @@ impl Window {
             *started = self.last_given;
             self.out_of_order += 1;
         }
-        let held = Held {
+        self.held.push(Reverse(Held {
             started_micros: *started,
             place: self.came,
             bytes,
             logged,
-        };
+        }));
         self.came += 1;
-        self.held += 1;
         self.held_bytes += bytes;
-        let span = held.started_micros >> SPAN_BITS;
-        if span < self.later_from {
-            self.newcomers.push(Reverse(held));
-        } else {
-            self.later.entry(span).or_default().push(held);
-        }
     }
 
     /// The earliest request, if the window is full or none can come any more that began before it.
     pub(super) fn pop_due(&mut self) -> Option<Box<Logged>> {
-        let started = self.earliest()?.started_micros;
+        let Reverse(earliest) = self.held.peek()?;
         let oldest_due = self
             .clock
             .now()
             .map(|now| now.saturating_sub(self.window_micros));
-        let is_due = oldest_due.is_some_and(|oldest| started < oldest);
-        let is_full = self.held > self.max_requests || self.held_bytes > self.max_bytes;
+        let is_due = oldest_due.is_some_and(|oldest| earliest.started_micros < oldest);
+        let is_full = self.held.len() > self.max_requests || self.held_bytes > self.max_bytes;
         if is_due || is_full { self.pop() } else { None }
     }
 
@@ -154,26 +131,10 @@ impl Window {
 
     /// The earliest request that is held.
     fn pop(&mut self) -> Option<Box<Logged>> {
-        let place = self.earliest()?.place;
-        let held = match self.sorted.pop_if(|first| first.place == place) {
-            Some(held) => held,
-            None => self.newcomers.pop()?.0,
-        };
-        self.held -= 1;
+        let Reverse(held) = self.held.pop()?;
         self.held_bytes -= held.bytes;
         self.last_given = held.started_micros;
         Some(held.logged)
-    }
-
-    fn earliest(&mut self) -> Option<&Held> {
-        if self.sorted.is_empty() && self.newcomers.is_empty() {
-            let (span, held) = self.later.pop_first()?;
-            self.sorted = held;
-            self.sorted.sort_unstable_by(|one, other| other.cmp(one));
-            self.later_from = span + 1;
-        }
-        let newcomer = self.newcomers.peek().map(|Reverse(held)| held);
-        self.sorted.last().into_iter().chain(newcomer).min()
     }
 }
 
