@@ -9,8 +9,8 @@ const MAX_MICROS: u64 = (1 << 53) - 1;
 
 /// The time that was read last.
 ///
-/// Most lines of a busy log have the time of the line before: a sixth of the instructions of a
-/// combined line (bench `instructions_of_a_line`), and a fifteenth of one of JSON. A log has one
+/// Most lines of a busy log have the time of the line before: a fifth of the instructions of a
+/// combined line (bench `instructions_of_a_line`), and a fourteenth of one of JSON. A log has one
 /// form, so a text is always read in the same way.
 #[derive(Debug, Default)]
 pub(super) struct LastTime {
