@@ -58,7 +58,6 @@ impl fmt::Display for Why {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unreadable {
     count: u64,
-    reasons: Vec<(Why, u64)>,
     first: Vec<UnreadableLine>,
 }
 
@@ -69,12 +68,6 @@ impl Unreadable {
         self.count
     }
 
-    /// How many there are for each reason, in the order in which the reasons were met.
-    #[must_use]
-    pub fn reasons(&self) -> &[(Why, u64)] {
-        &self.reasons
-    }
-
     /// The first few of them.
     #[must_use]
     pub fn first(&self) -> &[UnreadableLine] {
@@ -83,10 +76,6 @@ impl Unreadable {
 
     pub(super) fn add(&mut self, number: u64, line: &[u8], why: Why) {
         self.count += 1;
-        match self.reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, count)) => *count += 1,
-            None => self.reasons.push((why, 1)),
-        }
         if self.first.len() < KEPT_LINES {
             let text = printable(line);
             self.first.push(UnreadableLine { number, text, why });
