@@ -1,7 +1,7 @@
 //! The logs of one replay: several files are merged by time.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
 };
@@ -62,13 +62,16 @@ impl Input {
             header_names: header_names.map(<[_]>::to_vec),
             ..Options::default()
         };
-        let mut logs: Vec<One> = Vec::new();
+        let (mut logs, mut places) = (Vec::new(), Vec::new());
         let mut total = Some(0);
         for path in paths {
             let name = path.display().to_string();
-            if logs.iter().any(|log| log.name == name) {
+            // A pipe and standard input have no other name.
+            let place = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            if places.contains(&place) {
                 return Err(format!("{name} is given twice"));
             }
+            places.push(place);
             let reader = open(path).and_then(|(input, length)| {
                 total = total.zip(length).map(|(total, length)| total + length);
                 Reader::new(input, format, options.clone())

@@ -53,6 +53,7 @@ fn a_mistake_in_the_rules_is_told_with_its_file_line_and_value() {
 #[test]
 fn files_that_are_not_there_or_no_logs_are_told_by_name() {
     let (rules, log, folder) = (&*sample("rules.toml"), &*sample("access.log"), &*sample(""));
+    let same_log = &*sample("../sample/access.log");
     let [no_rules, no_log] = ["/nowhere/rules.toml", "/nowhere/access.log"];
     let prose = Temporary::new("prose.log", "Once upon a time\nthere was no log.\n");
     let says_how = &[
@@ -68,6 +69,7 @@ fn files_that_are_not_there_or_no_logs_are_told_by_name() {
         (&[rules, no_log], &[no_log, ": "]),
         (&[rules, folder], &[folder, "it is a directory"]),
         (&[rules, log, log], &["is given twice"]),
+        (&[rules, log, same_log], &["is given twice"]),
         (&[rules, prose.path()], says_how),
         (&[rules, zipped.path()], is_zipped),
         (&[rules, zipped.path(), "--format", "combined"], is_zipped),
