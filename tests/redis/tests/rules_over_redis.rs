@@ -13,7 +13,7 @@ use tollgate::{
 };
 use tollgate_algorithms::every_algorithm;
 use tollgate_config_tests::in_a_file::{self, in_a_file};
-use tollgate_redis_tests::{Server, patient};
+use tollgate_redis_tests::{Server, comes, patient};
 use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -230,4 +230,30 @@ async fn more_limits_than_fit_into_a_script_are_decided_too() {
         let answer = ask(&service, "/", "").await;
         assert_eq!(answer.status() == 200, admitted);
     }
+}
+
+#[tokio::test]
+async fn who_leaves_the_queue_of_a_rule_gives_its_turn_back() {
+    let queue = json!({ "algorithm": "leaky-bucket-queue", "quota": "1/hour", "capacity": 2 });
+    let rules = Rules::new();
+    let file = json!({ "rules": [{ "name": "queue", "key": "everyone", "limit": queue }] });
+    rules.replace(&file).unwrap();
+    let server = Server::start().await;
+    let store = patient(server.client().await).build();
+    let service = service(&rules, store.clone());
+    // An answer, or none once the request waits.
+    let asked = async || {
+        let before = store.usage().admitted;
+        let mut asked = Box::pin(ask(&service, "/", ""));
+        tokio::select! {
+            answer = &mut asked => (Some(answer.status()), asked),
+            () = comes("a turn", async || store.usage().admitted > before) => (None, asked),
+        }
+    };
+    assert_eq!(ask(&service, "/", "").await.status(), 200);
+    let (answer, waits) = asked().await;
+    assert_eq!(answer, None);
+    assert_eq!(asked().await.0.unwrap(), 429);
+    drop(waits);
+    comes("its turn", async || asked().await.0.is_none()).await;
 }
