@@ -23,7 +23,7 @@ use tollgate::{
     clock::ManualClock,
     key::{Global, Key},
     options::WithCost,
-    response::Http,
+    response::{Grpc, Http},
     store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit, service_fn};
@@ -357,4 +357,30 @@ fn a_service_that_settles_at_the_end_is_ready_when_the_inner_one_is() {
     let mut service = limit.layer(ConcurrencyLimit::new(inner, 0));
     let ready = service.poll_ready(&mut Context::from_waker(Waker::noop()));
     assert!(ready.is_pending());
+}
+
+#[test]
+fn a_grpc_service_settles_its_hold_and_keeps_its_place_until_its_body_has_ended() {
+    let (limits, store) = ((InFlight::new(1), ten()), LocalStore::new());
+    let limit = RateLimitLayer::new(limits.clone(), store.clone(), Global);
+    let limit = limit.cost(4).respond_with(Grpc::new());
+    let service = limit.layer(service_fn(async |mut call: Request<()>| {
+        let hold: Hold = call.extensions_mut().remove().unwrap();
+        hold.settle(1);
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello")).boxed()))
+    }));
+    let call = || ready(service.clone().oneshot(Request::new(()))).unwrap();
+    let runs = call();
+    assert_eq!(call().headers()["grpc-status"], "8");
+    assert_eq!(
+        ready(runs.into_body().collect()).unwrap().to_bytes(),
+        "hello"
+    );
+    let left = ready(RateLimiter::new(limits, store).peek(&())).unwrap();
+    let left: Vec<_> = left
+        .policies()
+        .iter()
+        .map(|policy| policy.remaining())
+        .collect();
+    assert_eq!(left, [1, 9]);
 }
