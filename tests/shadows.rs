@@ -1,16 +1,10 @@
 //! A limit in shadow has the state of that limit alone, asked about exactly the requests that the
 //! enforced ones admit; and nobody who calls sees it.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 use crate::ready::ready;
+use crate::seen::Seen;
 use crate::steps::{START, steps};
 use http::{Request, Response};
 use tollgate::{
@@ -18,7 +12,6 @@ use tollgate::{
     algorithm::*,
     clock::ManualClock,
     key::Global,
-    observe::{Event, Observe, Outcome},
     store::{Ask, LocalStore, Store},
 };
 use tollgate_algorithms::every_algorithm;
@@ -207,47 +200,24 @@ fn what_it_would_refuse_holds_nothing_of_it_and_is_charged_nothing_when_it_is_se
     assert_eq!(left(), (3, 1));
 }
 
-/// Counts the calls that were admitted, those that were refused, and those that the limit in shadow
-/// would have refused.
-#[derive(Clone, Default)]
-struct Counts(Arc<[AtomicU64; 3]>);
-
-impl Counts {
-    fn are(&self, expected: [u64; 3]) {
-        let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
-        assert_eq!(counts, expected);
-    }
-}
-
-impl<K> Observe<K> for Counts {
-    fn observe(&self, event: &Event<'_, K>) {
-        let [admitted, refused, would_refuse] = &*self.0;
-        let told = match event.outcome() {
-            Outcome::Admitted => admitted,
-            Outcome::Refused => refused,
-            outcome => panic!("{outcome}"),
-        };
-        told.fetch_add(1, Ordering::Relaxed);
-        event.describe_shadows(&mut |policy, refuses| {
-            assert_eq!(policy.policy(), "shadow");
-            would_refuse.fetch_add(u64::from(refuses), Ordering::Relaxed);
-        });
-    }
-}
-
 /// Nothing that a limit in shadow is given makes it refuse anybody.
 #[test]
 fn one_that_is_set_up_wrongly_refuses_nobody_and_is_told_each_time() {
     fn refuses_nobody<A: Algorithm>(shadow: A, cost: u32) {
-        let counts = Counts::default();
+        let seen = Seen::default();
         let limits = (a_day(100, "enforced"), shadow);
-        let limiter = RateLimiter::new(limits, LocalStore::new()).observe(counts.clone());
+        let limiter = RateLimiter::new(limits, LocalStore::new()).observe(seen.clone());
         for _ in 0..5 {
             let decision = limiter.check_cost("bob", cost).now();
             assert!(decision.is_admitted() && !decision.never_fits());
             assert_eq!(decision.policies().len(), 1);
         }
-        counts.are([5, 0, 5]);
+        let told = seen.taken();
+        assert_eq!(told.len(), 5);
+        for line in told {
+            assert!(line.starts_with("admitted "), "{line}");
+            assert!(line.contains(", shadow would refuse "), "{line}");
+        }
     }
     let a_minute = Quota::per_minute(9);
     let bucket = || TokenBucket::new(a_minute).named("shadow");
