@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use fred::types::config::Config;
+
 use crate::server::Server;
 
 /// Where the docs name them.
@@ -32,4 +34,13 @@ pub async fn set_user(server: &Server, rights: &[&str]) {
     let user = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
     let words = [&user[..], rights].concat();
     let _: String = server.command("ACL", &words).await;
+}
+
+/// The same, as that user.
+pub fn as_the_app(config: Config) -> Config {
+    Config {
+        username: Some("app".to_owned()),
+        password: Some("word".to_owned()),
+        ..config
+    }
 }

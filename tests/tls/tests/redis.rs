@@ -27,7 +27,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{
     Cluster, Link, Sentinels, Server, patient,
-    rights::{OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user},
+    rights::{OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, as_the_app, set_user},
     slot_of, unconnected, until,
 };
 
@@ -90,14 +90,6 @@ fn trusting(roots: RootCertStore, own: Option<(CertificateDer<'static>, Vec<u8>)
     Config {
         tls: Some(TlsConfig::from(TlsConnector::from(client))),
         ..Config::default()
-    }
-}
-
-fn as_the_app(config: Config) -> Config {
-    Config {
-        username: Some("app".to_owned()),
-        password: Some("word".to_owned()),
-        ..config
     }
 }
 

@@ -15,7 +15,11 @@ use tollgate::{
     algorithm::SlidingLog,
     store::{LocalStore, RedisStore},
 };
-use tollgate_redis_tests::{Cluster, Proxy, Server, centralized, patient, slot_of, unconnected};
+use tollgate_redis_tests::{
+    Cluster, Proxy, Server, centralized, patient,
+    rights::{as_the_app, set_user},
+    slot_of, unconnected,
+};
 
 use crate::traffic::{Answer, Seen, Traffic, count, limited, plenty};
 
@@ -24,16 +28,9 @@ const CALLERS: u32 = 300;
 
 fn client(port: u16, password: &str) -> Client {
     unconnected(Config {
-        username: Some("app".to_owned()),
         password: Some(password.to_owned()),
-        ..centralized(port)
+        ..as_the_app(centralized(port))
     })
-}
-
-async fn user(server: &Server, rights: &[&str]) {
-    let words = ["SETUSER", "app", "reset", "on", ">word", "~tollgate:*"];
-    let words: Vec<_> = words.iter().chain(rights).copied().collect();
-    let _: String = server.command("ACL", &words).await;
 }
 
 /// The answers to a crowd, through layers that admit without a decision if they may.
@@ -73,7 +70,7 @@ async fn nobody_passes_however_far_it_is(server: &Server, password: &str) {
 async fn nobody_passes_where_scripts_may_not_be_loaded_or_run_or_lack_a_right() {
     for right in ["-script", "-evalsha", "-get"] {
         let server = Server::start().await;
-        user(&server, &["+@all", right]).await;
+        set_user(&server, &["+@all", right]).await;
         nobody_passes_however_far_it_is(&server, "word").await;
     }
 }
@@ -81,7 +78,7 @@ async fn nobody_passes_where_scripts_may_not_be_loaded_or_run_or_lack_a_right() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_passes_with_a_wrong_password() {
     let server = Server::start().await;
-    user(&server, &["+@all"]).await;
+    set_user(&server, &["+@all"]).await;
     nobody_passes_however_far_it_is(&server, "another word").await;
 }
 
@@ -89,7 +86,7 @@ async fn nobody_passes_with_a_wrong_password() {
 async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_and_is_found_when_it_is_back()
  {
     let server = Server::start().await;
-    user(&server, &["+@all"]).await;
+    set_user(&server, &["+@all"]).await;
     let proxy = Proxy::start(server.port(), Duration::from_millis(40)).await;
     let client = client(proxy.port(), "word");
     client.init().await.unwrap();
@@ -157,7 +154,7 @@ async fn forgetful(server: &Server) -> u16 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_forgets_the_script_as_soon_as_it_is_loaded_lets_nobody_through() {
     let server = Server::start().await;
-    user(&server, &["+@all"]).await;
+    set_user(&server, &["+@all"]).await;
     let client = client(forgetful(&server).await, "word");
     client.init().await.unwrap();
     let store = patient(client).build();

@@ -16,7 +16,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{
     Cluster, Sentinels, Server, connect_to, patient,
-    rights::{CHAPTER, OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, set_user},
+    rights::{CHAPTER, OF_A_CLUSTER, OF_A_CONNECT, RIGHTS, as_the_app, set_user},
     slot_of, unconnected,
 };
 
@@ -88,7 +88,7 @@ async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
     let server = Server::start().await;
     let rights = [&RIGHTS[..], OF_A_CONNECT].concat();
     set_user(&server, &rights).await;
-    let client = connect(server.config_of("app", "word")).await;
+    let client = connect(as_the_app(server.config())).await;
     let store = store(client.clone());
     everything(&store, 0..1).await.unwrap();
     let _: i64 = server.command("CLIENT", &["KILL", "USER", "app"]).await;
@@ -98,7 +98,7 @@ async fn a_user_with_the_rights_of_the_docs_leaves_nothing_in_the_acl_log() {
     assert!(log.is_empty(), "{log:?}");
     for right in OF_A_CONNECT {
         set_user(&server, &without(&rights, right)).await;
-        connect(server.config_of("app", "word")).await;
+        connect(as_the_app(server.config())).await;
         assert_eq!(refused(&server).await.len(), 1, "nobody asks for {right}");
         let _: String = server.command("ACL", &["LOG", "RESET"]).await;
     }
@@ -123,14 +123,14 @@ async fn each_of_these_rights_is_needed() {
         let _: String = server.command("FLUSHALL", &[]).await;
         let _: String = server.command("SCRIPT", &["FLUSH"]).await;
         set_user(&server, &without(&RIGHTS, right)).await;
-        let store = store(connect(server.config_of("app", "word")).await);
+        let store = store(connect(as_the_app(server.config())).await);
         let Err(error) = everything(&store, 0..1).await else {
             panic!("nobody needs {right}");
         };
         assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     }
     set_user(&server, &[&RIGHTS[..], &["resetkeys", "~other:*"]].concat()).await;
-    let store = store(connect(server.config_of("app", "word")).await);
+    let store = store(connect(as_the_app(server.config())).await);
     let error = everything(&store, 0..1).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
 }
@@ -144,7 +144,7 @@ async fn with_a_clock_of_its_own_a_store_needs_no_time() {
     ] {
         let _: String = server.command("FLUSHALL", &[]).await;
         set_user(&server, &rights).await;
-        let client = connect(server.config_of("app", "word")).await;
+        let client = connect(as_the_app(server.config())).await;
         let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
         let done = everything(&patient(client).clock(clock).build(), 0..1).await;
         assert_eq!(done.is_ok(), is_enough, "{done:?}");
@@ -156,7 +156,7 @@ async fn in_another_database_the_client_needs_one_right_more() {
     let server = Server::start().await;
     let config = || Config {
         database: Some(1),
-        ..server.config_of("app", "word")
+        ..as_the_app(server.config())
     };
     set_user(&server, &RIGHTS).await;
     let client = Builder::from_config(config()).build().unwrap();
@@ -178,11 +178,7 @@ async fn behind_sentinel_the_client_needs_one_right_more() {
         let words = ["SETUSER", "app", "on", ">word", "+@all"];
         let _: String = sentinel.custom(command, words.to_vec()).await.unwrap();
     }
-    let config = Config {
-        username: Some("app".to_owned()),
-        password: Some("word".to_owned()),
-        ..sentinels.config()
-    };
+    let config = as_the_app(sentinels.config());
     let rights = [&RIGHTS[..], OF_A_CONNECT, OF_SENTINEL].concat();
     let primary = sentinels.primary().await;
     set_user(primary, &without(&rights, OF_SENTINEL[0])).await;
@@ -199,11 +195,7 @@ async fn behind_sentinel_the_client_needs_one_right_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_cluster_a_user_with_these_rights_is_enough_and_each_is_needed() {
     let cluster = Cluster::start().await;
-    let config = || Config {
-        username: Some("app".to_owned()),
-        password: Some("word".to_owned()),
-        ..cluster.config()
-    };
+    let config = || as_the_app(cluster.config());
     let limit = || Gcra::new(Quota::per_day(9));
     let rights = [&RIGHTS[..], OF_A_CLUSTER].concat();
     for node in cluster.nodes() {
