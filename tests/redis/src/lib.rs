@@ -9,7 +9,6 @@
 mod client;
 mod cluster;
 mod fickle;
-mod in_order;
 mod inspect;
 mod link;
 mod monitor;
@@ -31,7 +30,6 @@ pub use crate::{
     client::{centralized, connect, connect_to, unconnected},
     cluster::{Cluster, slot_of},
     fickle::Fickle,
-    in_order::in_order,
     inspect::Counted,
     link::Link,
     monitor::{Command, Monitor},

@@ -6,10 +6,14 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 use tollgate::{
-    Quota, RateLimiter, StoreErrorKind,
+    Decision, Quota, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, TokenBucket},
     clock::ManualClock,
     store::RedisStore,
@@ -19,7 +23,7 @@ use tollgate_properties::{
     subject::{Subject, instant},
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, patient, until,
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, until,
 };
 
 use crate::slow::holds_over_redis::every_limit;
@@ -65,8 +69,8 @@ fn are_as_in_turn(
         let (together, in_turn) = (limiter(), limiter());
         for (later, costs) in rounds {
             clock.advance(Duration::from_micros((*later).into()));
-            let asked = costs.iter().map(|&cost| together.check(cost)).collect();
-            let together = redis.wait(in_order(asked)).into_iter();
+            let asked = costs.iter().map(|&cost| together.check(cost));
+            let together = redis.wait(join_all(asked)).into_iter();
             let turns = costs.iter().map(|&cost| redis.wait(in_turn.check(cost)));
             let mut both = [
                 together.flatten().collect::<Vec<_>>(),
@@ -118,10 +122,10 @@ fn a_crowd_of_one_key_shares_calls_of_at_most_64() {
     let redis = Redis::start();
     let bucket = TokenBucket::new(Quota::per_hour(500));
     let limiter = RateLimiter::new(bucket, redis.store_with_prefix("t"));
-    let checks = |count| (0..count).map(|_| limiter.check("bob")).collect();
-    redis.wait(in_order(checks(3)));
+    let checks = |count| (0..count).map(|_| limiter.check("bob"));
+    redis.wait(join_all(checks(3)));
     redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
-    let crowd = redis.wait(in_order(checks(1_000)));
+    let crowd = redis.wait(join_all(checks(1_000)));
     let admitted = crowd.into_iter().map(|it| it.unwrap().is_admitted());
     assert_eq!(admitted.filter(|it| *it).count(), 497);
     let scripts = redis.scripts_run();
@@ -167,20 +171,19 @@ async fn a_server_that_is_slow_but_in_time_answers_everybody_in_time() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store.clone());
     until("an answer", async || limiter.check("bob").await.ok()).await;
     comes("shared ones", async || {
-        let _ = in_order((0..3).map(|_| limiter.check("bob")).collect()).await;
+        let _ = join_all((0..3).map(|_| limiter.check("bob"))).await;
         store.usage().joined > 0
     })
     .await;
     let since = Instant::now();
-    let mut asked = Vec::new();
+    let mut asked = JoinSet::new();
     while since.elapsed() < DEADLINE {
         let limiter = limiter.clone();
-        asked.push(tokio::spawn(async move { limiter.check("bob").await }));
+        asked.spawn(async move { limiter.check("bob").await.unwrap() });
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    for answer in asked {
-        assert!(answer.await.unwrap().unwrap().is_admitted());
-    }
+    let all_are_admitted = asked.join_all().await.iter().all(Decision::is_admitted);
+    assert!(all_are_admitted);
 }
 
 /// A crowd, while the server hangs: everybody is told at its own deadline.
@@ -193,21 +196,18 @@ async fn a_crowd_of_one_key_waits_no_longer_than_each_ones_deadline() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store);
     until("an answer", async || limiter.check("bob").await.ok()).await;
     server.stop_process();
-    let mut asked = Vec::new();
+    let mut asked = JoinSet::new();
     for _ in 0..300 {
         let limiter = limiter.clone();
-        asked.push(tokio::spawn(async move {
+        asked.spawn(async move {
             let since = Instant::now();
             let error = limiter.check("bob").await.unwrap_err();
             (error.kind(), since.elapsed())
-        }));
+        });
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    for asked in asked {
-        let (kind, waited) = timeout(Duration::from_secs(10), asked)
-            .await
-            .unwrap()
-            .unwrap();
+    let told = timeout(Duration::from_secs(10), asked.join_all()).await;
+    for (kind, waited) in told.unwrap() {
         assert_eq!(kind, StoreErrorKind::Unavailable);
         assert!(waited < DEADLINE + Duration::from_millis(150), "{waited:?}");
     }

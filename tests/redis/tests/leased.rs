@@ -9,6 +9,7 @@ use std::{
 };
 
 use proptest::{prelude::*, test_runner::TestCaseError};
+use tokio::task::JoinSet;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
@@ -107,16 +108,14 @@ async fn a_crowd_of_one_key_spends_what_is_leased() {
     let before = server.command_calls("evalsha").await;
     let callers = (0..64).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move {
+        async move {
             for _ in 0..200 {
                 assert!(limiter.check("bob").await.unwrap().is_admitted());
                 tokio::task::yield_now().await;
             }
-        })
+        }
     });
-    for caller in callers.collect::<Vec<_>>() {
-        caller.await.unwrap();
-    }
+    callers.collect::<JoinSet<_>>().join_all().await;
     let scripts = server.command_calls("evalsha").await - before;
     let leased = store.usage().leased;
     println!("{scripts} scripts for 12800 decisions, {leased} of them leased");
@@ -134,7 +133,7 @@ async fn a_crowd_of_a_tuple_gets_what_its_log_lets_through_and_no_more() {
     let limiter = RateLimiter::new(rule, store.clone());
     let callers = (0..64).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move {
+        async move {
             let mut admitted = 0;
             for _ in 0..20 {
                 let decision = limiter.check("bob").await.unwrap();
@@ -142,12 +141,10 @@ async fn a_crowd_of_a_tuple_gets_what_its_log_lets_through_and_no_more() {
                 tokio::task::yield_now().await;
             }
             admitted
-        })
+        }
     });
-    let admitted = Cell::new(0);
-    for caller in callers.collect::<Vec<_>>() {
-        admitted.set(admitted.get() + caller.await.unwrap());
-    }
+    let admitted = callers.collect::<JoinSet<_>>().join_all().await;
+    let admitted = Cell::new(admitted.into_iter().sum::<u64>());
     assert!(admitted.get() > 400 && store.usage().leased > 100);
     comes("the rest", async || {
         let decision = limiter.check("bob").await.unwrap();
@@ -375,15 +372,13 @@ async fn of_a_server_that_takes_longer_than_a_lease_time_nothing_is_leased_for_l
     let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1_000_000)), store.clone());
     let crowd = (0..16).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move {
+        async move {
             for _ in 0..40 {
                 assert!(limiter.check("bob").await.unwrap().is_admitted());
             }
-        })
+        }
     });
-    for caller in crowd.collect::<Vec<_>>() {
-        caller.await.unwrap();
-    }
+    crowd.collect::<JoinSet<_>>().join_all().await;
     let usage = store.usage();
     // One call brings a lease of what was used lately.
     assert!((1..=2 * 64).contains(&usage.units_leased), "{usage:?}");

@@ -39,12 +39,11 @@ async fn an_observer_sees_which_decisions_did_not_ask_redis() {
         }
     };
     one_by_one().await;
-    let mut crowd = JoinSet::new();
-    for _ in 0..600 {
+    let crowd = (0..600).map(|_| {
         let limiter = limiter.clone();
-        crowd.spawn(async move { limiter.check(&7).await.unwrap() });
-    }
-    crowd.join_all().await;
+        async move { limiter.check(&7).await.unwrap() }
+    });
+    crowd.collect::<JoinSet<_>>().join_all().await;
     one_by_one().await;
     let (usage, sources) = (store.usage(), sources.lock().unwrap());
     for (source, decisions) in [

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use proptest::test_runner::TestCaseError;
-use tokio::time::Instant;
+use tokio::{task::JoinSet, time::Instant};
 use tollgate::{
     Quota, RateLimiter,
     algorithm::{FixedWindow, SlidingLog, TokenBucket},
@@ -24,7 +25,7 @@ use tollgate_properties::{
     subject::instant,
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, in_order, patient, until,
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, until,
 };
 
 const HISTORIES: u32 = 120;
@@ -83,16 +84,14 @@ async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
     let end = Instant::now() + Duration::from_secs(2);
     let flood = (0..16).map(|_| {
         let limiter = limiter.clone();
-        tokio::spawn(async move {
+        async move {
             while Instant::now() < end {
                 limiter.check("bob").await.unwrap();
                 tokio::task::yield_now().await;
             }
-        })
+        }
     });
-    for task in flood.collect::<Vec<_>>() {
-        task.await.unwrap();
-    }
+    flood.collect::<JoinSet<_>>().join_all().await;
     let usage = store.usage();
     let scripts = server.command_calls("evalsha").await - before;
     // What is admitted, who asked meanwhile, and who asked before that was answered.
@@ -114,20 +113,18 @@ async fn the_refusals_of_a_server_that_is_slow_are_remembered_too() {
     // The script for several decisions is loaded.
     let others = RateLimiter::new(FixedWindow::new(Quota::per_day(9)), store.clone());
     comes("shared ones", async || {
-        let _ = in_order((0..3).map(|_| others.check("ann")).collect()).await;
+        let _ = join_all((0..3).map(|_| others.check("ann"))).await;
         store.usage().joined > 0
     })
     .await;
     let since = Instant::now();
-    let mut asked = Vec::new();
+    let mut asked = JoinSet::new();
     while since.elapsed() < DEADLINE {
         let limiter = limiter.clone();
-        asked.push(tokio::spawn(async move { limiter.check("bob").await }));
+        asked.spawn(async move { limiter.check("bob").await.unwrap() });
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    for answer in asked {
-        answer.await.unwrap().unwrap();
-    }
+    asked.join_all().await;
     let usage = store.usage();
     assert!(usage.remembered > usage.refused / 4, "{usage:?}");
 }

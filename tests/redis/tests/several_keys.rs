@@ -145,21 +145,19 @@ async fn across_slots_tasks_in_a_race_are_never_admitted_more_than_the_limit() {
         TokenBucket::new(Quota::new(of_all, year)),
     ));
     let limiter = Arc::new(RateLimiter::new(limits, store));
-    let mut tasks = JoinSet::new();
-    for task in 0..32_u32 {
+    let tasks = (0..32_u32).map(|task| {
         let limiter = Arc::clone(&limiter);
-        tasks.spawn(async move {
+        async move {
             let caller = EachOf((Some(task % 4), Some("all".to_owned())));
             let mut admitted = 0;
             for _ in 0..6 {
                 admitted += u64::from(limiter.check(&caller).await.unwrap().is_admitted());
             }
             (task % 4, admitted)
-        });
-    }
+        }
+    });
     let mut admitted = [0; 4];
-    while let Some(done) = tasks.join_next().await {
-        let (caller, count) = done.unwrap();
+    for (caller, count) in tasks.collect::<JoinSet<_>>().join_all().await {
         admitted[caller as usize] += count;
     }
     let together: u64 = admitted.iter().sum();

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
 use fred::prelude::Config;
+use futures_util::future::join_all;
 use tollgate::{
     Quota, Timestamp,
     algorithm::{Ending, Limit, TokenBucket, WaitAtMost},
@@ -14,7 +15,7 @@ use tollgate::{
     store::{Ask, Change, Store},
 };
 use tollgate_properties::claims::most_in;
-use tollgate_redis_tests::{Command, Monitor, Redis, Worker, connect, in_order, patient};
+use tollgate_redis_tests::{Command, Monitor, Redis, Worker, connect, patient};
 
 const PROCESSES: usize = 8;
 const PERIOD_MICROS: u64 = 1_000_000;
@@ -67,7 +68,7 @@ async fn one_who_waits() {
             // Loads both scripts, of one decision and of several, and says who this is.
             let name = format!("process-{number}");
             let ask = || Store::<_, String>::decide(&store, &rule, &name, Ask::Charge(1)).wait();
-            let decided = in_order(vec![ask(), ask(), ask()]).await;
+            let decided = join_all([ask(), ask(), ask()]).await;
             assert!(decided.into_iter().all(|it| it.unwrap().admitted));
             Worker::done();
             continue;
@@ -100,7 +101,7 @@ async fn one_who_waits() {
         let calls = costs
             .iter()
             .map(|cost| Store::<_, String>::decide(&store, &rule, KEY, Ask::Charge(*cost)).wait());
-        for (decided, cost) in in_order(calls.collect()).await.into_iter().zip(costs) {
+        for (decided, cost) in join_all(calls).await.into_iter().zip(costs) {
             let decided = decided.unwrap();
             let turn = asked;
             asked += 1;
