@@ -33,7 +33,7 @@ pub use crate::{
     inspect::Counted,
     link::Link,
     monitor::{Command, Monitor},
-    over_redis::{every_algorithm, redis_decides_as_the_rule},
+    over_redis::{every_algorithm, redis_decides_as_the_rule, store_decides_as_the_rule},
     proxy::Proxy,
     sentinels::Sentinels,
     server::Server,

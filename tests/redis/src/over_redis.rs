@@ -1,7 +1,7 @@
 //! One key over the server, whose decisions are the pure rule's.
 
 use proptest::test_runner::{TestCaseError, TestCaseResult};
-use tollgate::{algorithm::Scripted, clock::ManualClock};
+use tollgate::{algorithm::Scripted, clock::ManualClock, store::RedisStore};
 use tollgate_properties::{
     alike::{Story, decides_as_the_rule},
     conformance::{Make, every_algorithm_by},
@@ -35,7 +35,22 @@ pub fn redis_decides_as_the_rule(
     story: &Story<'_>,
 ) -> TestCaseResult {
     let clock = ManualClock::at(instant(story.history.start));
-    let (store, key) = (redis.store(clock.clone()), redis.new_key());
+    store_decides_as_the_rule(redis, &redis.store(clock.clone()), &clock, plans, story)
+}
+
+/// The same of a store with this clock.
+///
+/// # Errors
+///
+/// One is not.
+pub fn store_decides_as_the_rule(
+    redis: &Redis,
+    store: &RedisStore,
+    clock: &ManualClock,
+    plans: &[Subject],
+    story: &Story<'_>,
+) -> TestCaseResult {
+    let key = redis.new_key();
     let over = |plan: &Subject| plan.bucket.limiter_over(store.clone(), key.clone());
     let over_redis: Vec<_> = plans.iter().map(over).collect();
     decides_as_the_rule(plans, story, &mut |plan, call, now, _| {

@@ -9,7 +9,6 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use proptest::test_runner::TestCaseError;
 use tokio::{task::JoinSet, time::Instant};
 use tollgate::{
     Quota, RateLimiter,
@@ -18,14 +17,11 @@ use tollgate::{
     store::{RedisStore, RedisStoreBuilder},
 };
 use tollgate_properties::{
-    alike::{Story, decides_as_the_rule},
-    cases,
-    history::any_history_with_debits,
-    numbers::numbers,
-    subject::instant,
+    alike::Story, cases, history::any_history_with_debits, numbers::numbers, subject::instant,
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, until,
+    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient,
+    store_decides_as_the_rule, until,
 };
 
 const HISTORIES: u32 = 120;
@@ -51,17 +47,11 @@ fn what_is_remembered_is_the_pure_rules_in_every_field() {
     let values = || (numbers(), any_history_with_debits());
     redis.for_all(HISTORIES, values, |(numbers, history)| {
         every_algorithm(&numbers).iter().try_for_each(|subject| {
-            let story = Story::of(&history);
             let clock = ManualClock::at(instant(history.start));
-            let store = RedisStore::builder(redis.client().clone()).clock(clock.clone());
-            let store = store.deadline(Duration::from_secs(20));
+            let store = patient(redis.client().clone()).clock(clock.clone());
             let store = store.remember_refusals(LONG).build();
-            let limiter = subject.bucket.limiter_over(store.clone(), redis.new_key());
-            decides_as_the_rule(from_ref(subject), &story, &mut |_, call, now, _| {
-                clock.set(instant(now));
-                let answer = redis.wait(limiter.ask(call));
-                answer.map_err(|error| TestCaseError::fail(format!("{call:?}: {error:?}")))
-            })?;
+            let (plan, story) = (from_ref(subject), Story::of(&history));
+            store_decides_as_the_rule(&redis, &store, &clock, plan, &story)?;
             remembered.fetch_add(store.usage().remembered, Relaxed);
             Ok(())
         })

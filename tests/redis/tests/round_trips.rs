@@ -5,12 +5,9 @@ use std::slice::from_ref;
 use fred::types::RespVersion;
 use tollgate::clock::ManualClock;
 use tollgate_properties::{
-    alike::{Story, decides_as_the_rule},
-    history::any_history_with_debits,
-    numbers::Numbers,
-    subject::instant,
+    alike::Story, history::any_history_with_debits, numbers::Numbers, subject::instant,
 };
-use tollgate_redis_tests::{Redis, connect, every_algorithm, patient};
+use tollgate_redis_tests::{Redis, connect, every_algorithm, patient, store_decides_as_the_rule};
 
 const SECOND: u64 = 1_000_000;
 
@@ -79,12 +76,8 @@ fn over_resp3_every_decision_is_the_pure_rules() {
         let clock = ManualClock::at(instant(history.start));
         let store = patient(client.clone()).clock(clock.clone()).build();
         every_algorithm(&NUMBERS).iter().try_for_each(|subject| {
-            let limiter = subject.bucket.limiter_over(store.clone(), redis.new_key());
-            let story = Story::of(&history);
-            decides_as_the_rule(from_ref(subject), &story, &mut |_, call, now, _| {
-                clock.set(instant(now));
-                Ok(redis.wait(limiter.ask(call)).expect("an answer"))
-            })
+            let (plan, story) = (from_ref(subject), Story::of(&history));
+            store_decides_as_the_rule(&redis, &store, &clock, plan, &story)
         })
     });
 }
