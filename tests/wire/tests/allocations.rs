@@ -22,7 +22,7 @@ use tollgate::{
     algorithm::*,
     choice::{Reloadable, by_request},
     clock::ManualClock,
-    key::{ClientIp, Global, Header, Key, KeyExtractor, MatchedRoute, PeerIp},
+    key::{ClientIp, Global, Header, KeyExtractor, MatchedRoute, PeerIp},
     observe::Event,
     response::{Fields, Grpc, Http},
     store::{LocalBuckets, LocalStore},
@@ -42,24 +42,10 @@ fn hello(_: Request<()>) -> Answer {
 const UNTIL_STEADY: usize = 200;
 const COUNTED: usize = 1_000;
 
-fn off() -> Http {
-    Http::new().fields(Fields::Off)
-}
-
-type Limit<A, K, F, R> = RateLimitLayer<A, LocalStore<A, K, ManualClock>, F, R>;
-
-fn limit<A: KeyLimit, F, R>(
-    algorithm: A,
-    key: F,
-    respond: R,
-) -> (ManualClock, Limit<A, F::Key, F, R>)
-where
-    F: KeyExtractor<Request<()>, Key: Key>,
-{
+/// A store whose clock is set by hand.
+fn store<L: LocalBuckets<K>, K>() -> (ManualClock, LocalStore<L, K, ManualClock>) {
     let clock = ManualClock::at(Timestamp::from_micros(5));
-    let store = LocalStore::builder().clock(clock.clone()).build();
-    let layer = RateLimitLayer::new(algorithm, store, key).respond_with(respond);
-    (clock, layer)
+    (clock.clone(), LocalStore::builder().clock(clock).build())
 }
 
 /// The most that one of many calls allocates, one each second; the requests were there before.
@@ -82,22 +68,31 @@ where
     most
 }
 
-fn most_of<A: KeyLimit>(algorithm: A) -> usize {
-    let (clock, layer) = limit(algorithm, PeerIp::new(), off());
-    most(&clock, &mut layer.layer(service_fn(hello)), from_peer)
-}
+type Hello = ServiceFn<fn(Request<()>) -> Answer>;
+type Limited<C, L, K, F> = RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F>;
 
-fn most_by<F>(key: F, request: impl Fn() -> Request<()>) -> usize
+/// The same of a service that answers at once, behind a limit that tells nobody anything.
+fn most_of<C, L, K, F>(choice: C, key: F, request: impl Fn() -> Request<()>) -> usize
 where
-    F: KeyExtractor<Request<()>, Key: Key> + Clone,
+    C: Clone,
+    L: LocalBuckets<K>,
+    F: Clone,
+    Limited<C, L, K, F>: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
 {
-    let (clock, layer) = limit(Gcra::new(ten()), key, off());
-    most(&clock, &mut layer.layer(service_fn(hello)), request)
+    let (clock, store) = store();
+    let off = Http::new().fields(Fields::Off);
+    let layer = RateLimitLayer::new(choice, store, key).respond_with(off);
+    let mut service = layer.layer(service_fn(hello as fn(_) -> _));
+    most(&clock, &mut service, request)
 }
 
 /// One a second is always admitted, and always has something to forget.
 fn ten() -> Quota {
     Quota::new(10, Duration::from_secs(10))
+}
+
+fn gcra() -> Gcra {
+    Gcra::new(ten())
 }
 
 fn from_peer() -> Request<()> {
@@ -113,6 +108,10 @@ fn with_header(name: &'static str, value: &str) -> Request<()> {
     let name = HeaderName::from_static(name);
     request.headers_mut().insert(name, value);
     request
+}
+
+fn with_key() -> Request<()> {
+    with_header("x-api-key", "sk-live-12345678")
 }
 
 /// What only a router can make.
@@ -139,7 +138,7 @@ fn no_algorithm_allocates_for_a_known_key() {
     let (precision, interval) = (Duration::from_secs(1), Duration::from_secs(1));
     macro_rules! each {
         ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(assert_eq!(most_of($algorithm), 0, $name);)+
+            $(assert_eq!(most_of($algorithm, PeerIp::new(), from_peer), 0, $name);)+
         };
     }
     every_algorithm!(each, quota, burst, precision, interval);
@@ -148,59 +147,41 @@ fn no_algorithm_allocates_for_a_known_key() {
 #[test]
 fn no_tuple_of_algorithms_allocates_for_a_known_key() {
     let hourly = FixedWindow::new(Quota::per_hour(10_000));
-    assert_eq!(most_of((Gcra::new(ten()), hourly.clone())), 0);
+    let pair = (Gcra::new(ten()), hourly.clone());
+    assert_eq!(most_of(pair, PeerIp::new(), from_peer), 0);
     let triple = (TokenBucket::new(ten()), SlidingLog::new(ten()), hourly);
-    assert_eq!(most_of(triple), 0);
+    assert_eq!(most_of(triple, PeerIp::new(), from_peer), 0);
 }
 
 #[test]
 fn no_key_is_found_with_an_allocation() {
-    assert_eq!(most_by(Global, from_peer), 0);
-    assert_eq!(most_by(PeerIp::new(), from_peer), 0);
+    assert_eq!(most_of(gcra(), Global, from_peer), 0);
+    assert_eq!(most_of(gcra(), PeerIp::new(), from_peer), 0);
     for length in [0, 1, 62, 63, 5_000] {
         let value = "k".repeat(length);
         let by = Header::new("x-api-key");
-        assert_eq!(most_by(by, || with_header("x-api-key", &value)), 0);
+        assert_eq!(most_of(gcra(), by, || with_header("x-api-key", &value)), 0);
     }
     let by = ClientIp::x_forwarded_for(["192.0.2.0/24"]);
-    let hops = "6.6.6.6, 198.51.100.7, 192.0.2.3";
-    assert_eq!(most_by(by, || with_header("x-forwarded-for", hops)), 0);
+    let hops = || with_header("x-forwarded-for", "6.6.6.6, 198.51.100.7, 192.0.2.3");
+    assert_eq!(most_of(gcra(), by, hops), 0);
 }
 
 #[test]
 fn a_route_and_a_tuple_of_keys_are_found_without_an_allocation() {
     let route = matched_path();
     let routed = || {
-        let mut request = with_header("x-api-key", "sk-live-12345678");
+        let mut request = with_key();
         request.extensions_mut().insert(route.clone());
         request
     };
     let found = MatchedRoute::new().extract(&routed()).unwrap();
     assert_eq!(found.unwrap().pattern(), Some("/users/{id}"));
-    assert_eq!(most_by(MatchedRoute::new(), routed), 0);
+    assert_eq!(most_of(gcra(), MatchedRoute::new(), routed), 0);
     let by = (PeerIp::new(), MatchedRoute::new());
-    assert_eq!(most_by(by, routed), 0);
+    assert_eq!(most_of(gcra(), by, routed), 0);
     let by = (Header::new("x-api-key"), PeerIp::new(), MatchedRoute::new());
-    assert_eq!(most_by(by, routed), 0);
-}
-
-type Hello = ServiceFn<fn(Request<()>) -> Answer>;
-type Limited<C, L, K, F> = RateLimit<Hello, C, LocalStore<L, K, ManualClock>, F>;
-
-/// The same for a limit that is chosen, or that has several keys.
-fn most_of_choice<C, L, K, F>(choice: C, key: F) -> usize
-where
-    C: Clone,
-    L: LocalBuckets<K>,
-    F: Clone,
-    Limited<C, L, K, F>: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
-{
-    let clock = ManualClock::at(Timestamp::from_micros(5));
-    let store = LocalStore::builder().clock(clock.clone()).build();
-    let layer = RateLimitLayer::new(choice, store, key).respond_with(off());
-    let mut service = layer.layer(service_fn(hello as fn(_) -> _));
-    let request = || with_header("x-api-key", "sk-live-12345678");
-    most(&clock, &mut service, request)
+    assert_eq!(most_of(gcra(), by, routed), 0);
 }
 
 #[test]
@@ -211,30 +192,30 @@ fn no_choice_of_numbers_allocates_for_a_known_key() {
         let quota = if is_other { other } else { one };
         Gcra::new(quota).named("api")
     });
-    assert_eq!(most_of_choice(chosen, PeerIp::new()), 0);
+    assert_eq!(most_of(chosen, PeerIp::new(), with_key), 0);
     let plans = [one, other].map(|quota| Gcra::new(quota).named("api"));
     let chosen = by_request(move |request: &Request<()>| {
         plans[usize::from(request.headers().len() > 1)].clone()
     });
-    assert_eq!(most_of_choice(chosen, PeerIp::new()), 0);
+    assert_eq!(most_of(chosen, PeerIp::new(), with_key), 0);
 
     let reloadable = Reloadable::new(Gcra::new(one).named("api"));
-    assert_eq!(most_of_choice(reloadable.clone(), PeerIp::new()), 0);
+    assert_eq!(most_of(reloadable.clone(), PeerIp::new(), with_key), 0);
     reloadable.replace(Gcra::new(other).named("api")).unwrap();
-    assert_eq!(most_of_choice(reloadable.clone(), PeerIp::new()), 0);
+    assert_eq!(most_of(reloadable.clone(), PeerIp::new(), with_key), 0);
     let both = by_request(move |_: &Request<()>| Gcra::clone(&reloadable.in_force()));
-    assert_eq!(most_of_choice(both, PeerIp::new()), 0);
+    assert_eq!(most_of(both, PeerIp::new(), with_key), 0);
 }
 
 #[test]
 fn several_keys_are_decided_about_without_an_allocation() {
     let each = EachOf((Gcra::new(ten()), FixedWindow::new(ten())));
     let keys = || EachOf((PeerIp::new(), Header::new("x-api-key").or_skip()));
-    assert_eq!(most_of_choice(each.clone(), keys()), 0);
+    assert_eq!(most_of(each.clone(), keys(), with_key), 0);
     let absent = EachOf((PeerIp::new(), Header::new("x-tenant").or_skip()));
-    assert_eq!(most_of_choice(each.clone(), absent), 0);
+    assert_eq!(most_of(each.clone(), absent, with_key), 0);
     let chosen = by_request(move |_: &Request<()>| each.clone());
-    assert_eq!(most_of_choice(chosen, keys()), 0);
+    assert_eq!(most_of(chosen, keys(), with_key), 0);
 }
 
 #[test]
@@ -260,7 +241,8 @@ const TOLD: usize = 3;
 
 #[test]
 fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
-    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Http::new());
+    let (clock, store) = store();
+    let layer = RateLimitLayer::new(gcra(), store, PeerIp::new());
     let empty = most(&clock, &mut layer.layer(service_fn(hello)), from_peer);
     let mut roomy = layer.layer(service_fn(|request| {
         let Ok(mut response) = hello(request).into_inner();
@@ -275,7 +257,8 @@ fn the_fields_of_draft_11_take_one_allocation_besides_the_map() {
     println!("draft 11: {empty} allocations, {with_room} of them for the values");
     assert_eq!((empty, with_room), (TOLD, 1));
 
-    let (clock, layer) = limit(Gcra::new(ten()), PeerIp::new(), Grpc::new());
+    let (clock, store) = self::store();
+    let layer = RateLimitLayer::new(gcra(), store, PeerIp::new()).respond_with(Grpc::new());
     let grpc = most(&clock, &mut layer.layer(service_fn(hello)), from_peer);
     assert_eq!(grpc, TOLD);
 }
