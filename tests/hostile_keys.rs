@@ -24,20 +24,20 @@ use tollgate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A key whose own code does what the test says, with the hash of its group.
+/// A key, or a part of a state, whose own code does what the test says, with the hash of its group.
 #[derive(Debug)]
-struct Rigged {
+pub(crate) struct Rigged {
     group: u64,
     number: u64,
 }
 
-fn rigged(number: u64) -> Rigged {
+pub(crate) fn rigged(number: u64) -> Rigged {
     Rigged { group: 7, number }
 }
 
 /// The function of a key in which its own code does something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum In {
+pub(crate) enum In {
     Hash,
     Eq,
     Clone,
@@ -60,8 +60,12 @@ fn run_own_code(place: In, number: u64) {
     }
 }
 
-/// Runs `f` while keys do this in that function; returns whether it panicked.
-fn while_keys_do<T>(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce() -> T) -> bool {
+/// Runs it while keys do this in that function; returns whether it panicked.
+pub(crate) fn while_keys_do<T>(
+    place: In,
+    does: impl Fn(u64) + 'static,
+    run: impl FnOnce() -> T,
+) -> bool {
     RIGGED.set(Some((place, Rc::new(does))));
     let has_panicked = panics(run);
     let _ = RIGGED.take();

@@ -1,12 +1,9 @@
 //! The state of a user's own algorithm may be hostile to `LocalStore`: its `Drop` may call the
 //! limiter that evicts it.
 
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-    time::Duration,
-};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
+use crate::hostile_keys::{In, Rigged, rigged, while_keys_do};
 use crate::in_time::in_time;
 use crate::local::store;
 use crate::ready::ready;
@@ -16,22 +13,6 @@ use tollgate::{
     clock::ManualClock,
     store::LocalStore,
 };
-
-thread_local! {
-    static AT_DROP: RefCell<Option<Rc<dyn Fn()>>> = const { RefCell::new(None) };
-}
-
-#[derive(Debug, Clone)]
-struct Rigged;
-
-impl Drop for Rigged {
-    fn drop(&mut self) {
-        let does = AT_DROP.with_borrow(Option::clone);
-        if let Some(does) = does {
-            does();
-        }
-    }
-}
 
 /// An algorithm with hostile states.
 #[derive(Debug, Clone)]
@@ -45,7 +26,7 @@ impl Algorithm for Own {
     }
 
     fn fresh(&self, at: Timestamp) -> Self::State {
-        (self.0.fresh(at), Rigged)
+        (self.0.fresh(at), rigged(7))
     }
 
     fn judge(&self, state: &Self::State, cost: u32, now: Timestamp) -> bool {
@@ -74,19 +55,15 @@ type Limiter = RateLimiter<Own, LocalStore<Own, u64, ManualClock>>;
 /// Lets each dropped state call the limiter; returns how many did.
 fn asked_while(ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
     let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
-    let does = {
-        let asked = Rc::clone(&asked);
-        move || {
-            if !asks.replace(true) {
-                ask();
-                asked.set(asked.get() + 1);
-                asks.set(false);
-            }
+    let counts = Rc::clone(&asked);
+    let does = move |_| {
+        if !asks.replace(true) {
+            ask();
+            counts.set(counts.get() + 1);
+            asks.set(false);
         }
     };
-    AT_DROP.set(Some(Rc::new(does)));
-    run();
-    let _ = AT_DROP.take();
+    assert!(!while_keys_do(In::Drop, does, run));
     asked.get()
 }
 
