@@ -10,15 +10,13 @@ use std::{
 
 use crate::at_once::at_once;
 use crate::ready::ready;
-use crate::support::daily;
+use crate::support::{by_hand, daily};
 use http::{Request, Response};
 use tollgate::{
-    ConfigError, Quota, RateLimitLayer, RateLimiter, Timestamp, algorithm::FixedWindow,
-    choice::Reloadable, clock::ManualClock, key::Global, store::LocalStore,
+    ConfigError, Quota, RateLimitLayer, RateLimiter, algorithm::FixedWindow, choice::Reloadable,
+    key::Global, store::LocalStore,
 };
 use tower::{Layer, ServiceExt, service_fn};
-
-const START: Timestamp = Timestamp::from_micros(1_700_006_400_000_000);
 
 /// A limit that is replaced between the call and its poll is the one that decides.
 #[test]
@@ -35,9 +33,8 @@ fn the_limit_that_is_in_force_when_now_is_called_decides() {
 #[test]
 fn nobodys_count_is_lost_while_a_limit_is_replaced_a_thousand_times() {
     const LARGEST: u64 = 50_000;
-    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
     let limit = Reloadable::new(daily(1));
-    let limiter = RateLimiter::new(limit.clone(), store);
+    let limiter = RateLimiter::new(limit.clone(), by_hand().1);
     let (admitted, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     at_once(5, |thread| match thread {
         0..4 => loop {
@@ -92,8 +89,7 @@ fn policy_line<B>(response: &Response<B>) -> &str {
 #[tokio::test]
 async fn a_request_is_told_the_numbers_that_judged_it_although_they_were_replaced_meanwhile() {
     let limit = Reloadable::new(daily(2));
-    let store = LocalStore::builder().clock(ManualClock::at(START)).build();
-    let layer = RateLimitLayer::new(limit.clone(), store, Global);
+    let layer = RateLimitLayer::new(limit.clone(), by_hand().1, Global);
     let service = layer.layer(service_fn(move |_: Request<String>| {
         limit.replace(daily(1)).unwrap();
         std::future::ready(Ok::<_, Infallible>(Response::new(String::new())))

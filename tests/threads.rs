@@ -8,17 +8,16 @@ use std::{
 use crate::at_once::at_once;
 use crate::at_one_instant::let_through_at_one_instant;
 use crate::in_time::in_time;
+use crate::local::store;
 use crate::ready::ready;
 use tollgate::{
-    Decision, EachOf, Quota, RateLimiter, Timestamp, algorithm::*, clock::ManualClock,
-    store::LocalStore,
+    Decision, EachOf, Quota, RateLimiter, algorithm::*, clock::ManualClock, store::LocalStore,
 };
 use tollgate_algorithms::every_algorithm;
 
 const THREADS: u64 = 8;
 const LIMIT: u64 = 100;
 const PERIOD: Duration = Duration::from_secs(100);
-const START: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 
 macro_rules! each {
     ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
@@ -48,13 +47,6 @@ fn admits<A: KeyLimit>(limiter: &Limiter<A>, key: u64) -> bool {
 
 type Limiter<A> = RateLimiter<A, LocalStore<A, u64, ManualClock>>;
 
-fn limiter<A: KeyLimit>(algorithm: A, clock: &ManualClock, max_keys: usize) -> Limiter<A> {
-    let store = LocalStore::builder()
-        .clock(clock.clone())
-        .max_keys(max_keys);
-    RateLimiter::new(algorithm, store.build())
-}
-
 /// What one key was granted at each of the instants, while every second thread brought new keys.
 fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock) -> Vec<u64> {
     const ROUNDS: u64 = 48;
@@ -83,8 +75,8 @@ fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock
 
 /// What a key is granted at the same instants when it is alone and comes with one thread.
 fn granted_alone<A: KeyLimit>(algorithm: A) -> Vec<u64> {
-    let clock = ManualClock::at(START);
-    let limiter = limiter(algorithm, &clock, 10);
+    let (store, clock) = store(10);
+    let limiter = RateLimiter::new(algorithm, store);
     let mut granted = Vec::new();
     for _ in 0..48 {
         granted.push((0..4 * LIMIT).filter(|_| admits(&limiter, 0)).count() as u64);
@@ -96,8 +88,8 @@ fn granted_alone<A: KeyLimit>(algorithm: A) -> Vec<u64> {
 #[test]
 fn a_key_gets_exactly_its_due_while_idle_keys_leave_around_it() {
     fn run<A: KeyLimit>(name: &str, _: u64, algorithm: A) {
-        let clock = ManualClock::at(START);
-        let limiter = limiter(algorithm.clone(), &clock, 100_000);
+        let (store, clock) = store(100_000);
+        let limiter = RateLimiter::new(algorithm.clone(), store);
         let granted = granted_amid_newcomers(&limiter, &clock);
         assert_eq!(granted, granted_alone(algorithm), "{name}");
     }
@@ -107,9 +99,7 @@ fn a_key_gets_exactly_its_due_while_idle_keys_leave_around_it() {
 #[test]
 fn a_key_never_gets_more_than_its_due_in_a_store_that_is_full() {
     fn run<A: KeyLimit>(name: &str, _: u64, algorithm: A) {
-        let clock = ManualClock::at(START);
-        let store = LocalStore::builder().clock(clock.clone());
-        let store = store.max_keys(300).build();
+        let (store, clock) = store(300);
         let limiter = RateLimiter::new(algorithm.clone(), store.clone());
         let granted = granted_amid_newcomers(&limiter, &clock);
         let was_full = store.usage().overflow_decisions > 0;
@@ -132,9 +122,8 @@ struct Transfers<A: KeyLimit>(RateLimiter<EachOf<(A, A)>, PairStore<A>>);
 
 impl<A: KeyLimit> Transfers<A> {
     fn new(algorithm: A) -> Self {
-        let store = LocalStore::builder().clock(ManualClock::at(START)).build();
         let limits = EachOf((algorithm.clone(), algorithm));
-        Self(RateLimiter::new(limits, store))
+        Self(RateLimiter::new(limits, store(100).0))
     }
 
     fn admits(&self, from: u64, to: u64) -> bool {
