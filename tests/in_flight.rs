@@ -8,7 +8,6 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
     thread,
     time::Duration,
 };
@@ -21,6 +20,7 @@ use axum::{
     routing::get,
 };
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http_body_util::{BodyExt, Full};
 use tollgate::{
     Decision, End, Hold, Quota, RateLimitLayer, RateLimiter,
@@ -33,7 +33,6 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::at_once::at_once;
 use crate::local::store;
-use crate::polled::polled;
 use crate::ready::ready;
 use crate::seen::panics;
 
@@ -132,7 +131,7 @@ async fn a_caller_who_hangs_up_gives_the_place_back() {
     });
     let mut service = limit.layer(waiting);
     let mut call = Box::pin(service.call(request()));
-    assert!(polled(call.as_mut()).is_pending());
+    assert!(call.as_mut().now_or_never().is_none());
     assert_eq!(taken(&limit), 1);
     drop(call);
     assert_eq!(taken(&limit), 0, "before there was a response");
@@ -151,7 +150,7 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
     });
     let mut service = limit.layer(later);
     let mut call = Box::pin(service.call(request()));
-    assert!(panics(|| polled(call.as_mut())));
+    assert!(panics(|| call.as_mut().now_or_never()));
     drop(call);
     assert_eq!(taken(&limit), 0);
 
@@ -163,7 +162,7 @@ async fn a_handler_that_panics_and_a_service_that_fails_give_the_place_back() {
     let failing = service_fn(async |_: Request<Body>| Err::<Response, _>("broken"));
     let mut service = limit.layer(failing);
     let mut call = Box::pin(service.call(request()));
-    assert!(matches!(polled(call.as_mut()), Poll::Ready(Err("broken"))));
+    assert!(matches!(call.as_mut().now_or_never(), Some(Err("broken"))));
     // At once, although the future is still there.
     assert_eq!(taken(&limit), 0);
 }
@@ -201,7 +200,7 @@ async fn a_service_without_bodies_ends_with_its_answer() {
         Ok::<u32, Infallible>(number)
     }));
     let mut waits = Box::pin(service.call(0));
-    assert!(polled(waits.as_mut()).is_pending());
+    assert!(waits.as_mut().now_or_never().is_none());
     let refused = service.call(7).await.unwrap_err().to_string();
     let told = "Too many requests are in flight. Try again when one of them has ended.";
     assert_eq!(refused, told);

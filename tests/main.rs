@@ -12,8 +12,6 @@ mod in_time;
 mod listener;
 #[path = "support/local.rs"]
 mod local;
-#[path = "support/polled.rs"]
-mod polled;
 #[path = "support/ready.rs"]
 mod ready;
 #[path = "support/seen.rs"]

@@ -1,12 +1,10 @@
-use std::{pin::pin, task::Waker};
+use std::pin::pin;
+
+use futures_util::FutureExt;
 
 use crate::{Quota, algorithm::TokenBucket, store::LocalStore};
 
 use super::*;
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
 
 #[test]
 fn nothing_is_done_before_now_is_called_or_it_is_polled_nor_if_it_is_dropped() {
@@ -16,7 +14,8 @@ fn nothing_is_done_before_now_is_called_or_it_is_polled_nor_if_it_is_dropped() {
     drop((limiter.check("bob"), limiter.refund("bob", 1)));
     assert!(second.now().is_admitted());
     assert!(!first.now().is_admitted());
-    assert!(matches!(poll(pin!(third)), Poll::Ready(Ok(told)) if told.remaining() == 0));
+    let third = third.now_or_never().expect("a decision").unwrap();
+    assert_eq!(third.remaining(), 0);
     drop(limiter.reset("bob"));
     refund.now();
     assert_eq!(limiter.peek("bob").now().remaining(), 1);
@@ -29,8 +28,8 @@ fn nothing_is_done_before_now_is_called_or_it_is_polled_nor_if_it_is_dropped() {
 fn it_decides_once() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
     let mut check = pin!(limiter.check("bob"));
-    assert!(poll(check.as_mut()).is_ready());
-    let _ = poll(check);
+    assert!(check.as_mut().now_or_never().is_some());
+    let _ = check.now_or_never();
 }
 
 #[test]
@@ -38,6 +37,6 @@ fn it_decides_once() {
 fn what_was_awaited_is_not_asked_once_more() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(2)), LocalStore::new());
     let mut check = limiter.check("bob");
-    assert!(poll(Pin::new(&mut check)).is_ready());
+    assert!((&mut check).now_or_never().is_some());
     let _ = check.now();
 }

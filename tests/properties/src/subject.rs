@@ -1,12 +1,8 @@
 //! An algorithm with its model, made so that all algorithms fit into one list.
 
-use std::{
-    any::Any,
-    future::Future,
-    pin::pin,
-    task::{Context, Poll, Waker},
-};
+use std::any::Any;
 
+use futures_util::FutureExt;
 use tollgate::{
     Decision, RateLimiter, Timestamp,
     algorithm::{KeyLimit, Override, PolicyId, Scripted},
@@ -318,8 +314,7 @@ impl<A: KeyLimit> Limiter for Keyed<A> {
 
 /// The output of a future that is ready at once: the store in memory never waits.
 pub fn at_once<F: Future>(future: F) -> F::Output {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store in memory waited"),
-    }
+    future
+        .now_or_never()
+        .expect("the store in memory waits for nothing")
 }
