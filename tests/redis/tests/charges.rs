@@ -12,7 +12,7 @@ use tollgate::{
 };
 use tollgate_redis_tests::{Server, until, within};
 
-use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, charged, plenty, store};
+use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, charged, count, plenty, store};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_that_is_gone_is_loaded_once_and_nobody_sees_it() {
@@ -52,10 +52,12 @@ async fn what_was_sent_before_a_connection_was_lost_is_not_sent_again() {
         traffic.is_decided().await;
     }
     let seen = traffic.end().await;
-    let admitted = seen.iter().filter(|seen| seen.answer == Answer::Admitted);
-    let (admitted, charged) = (admitted.count() as u64, charged(&store).await);
-    let possible = admitted..=seen.len() as u64;
-    assert!(possible.contains(&charged), "{charged}");
+    let [admitted, cut_off] =
+        [Answer::Admitted, Answer::Unavailable].map(|answer| count(&seen, answer));
+    assert_eq!(admitted + cut_off, seen.len());
+    // Each that was cut off was decided about once, or not at all.
+    let (charged, possible) = (charged(&store).await, admitted as u64..=seen.len() as u64);
+    assert!(possible.contains(&charged), "{charged} of {possible:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
