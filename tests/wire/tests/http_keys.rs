@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::loopback::{Http1, Http2, hello, limit, serve};
+use crate::loopback::{Http1, Http2, hello, limit, lines, serve};
 use axum::{Router, extract::ConnectInfo, routing::get};
 use http::HeaderValue;
 use tokio::net::TcpListener;
@@ -127,5 +127,40 @@ async fn a_refusal_echoes_nothing_of_the_key() {
         let answer = client.send(with("x-api-key", b"s3cret")).await;
         assert_eq!(answer.status(), expected);
         assert!(!format!("{answer:?}").contains("s3cret"));
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_is_missing_or_there_twice_is_a_bad_request() {
+    let server = serve(hello().layer(limit(two(), Header::new("x-api-key")))).await;
+    let mut client = Http1::connect(server).await;
+    for _ in 0..4 {
+        let missing = client.get("/").await;
+        assert_eq!(missing.status(), 400);
+        let told = "the request lacks a required header field: x-api-key";
+        assert_eq!(missing.body(), told);
+        assert!(lines(&missing, "ratelimit").is_empty());
+    }
+    let mut twice = with("x-api-key", b"one");
+    let two = HeaderValue::from_static("two");
+    twice.headers_mut().append("x-api-key", two);
+    let twice = client.send(twice).await;
+    assert_eq!(twice.status(), 400);
+    assert!(twice.body().ends_with(b": x-api-key"), "{twice:?}");
+    let told = statuses(&mut client, "x-api-key", &[b"one"]).await;
+    assert_eq!(told, [200]);
+}
+
+#[tokio::test]
+async fn members_of_a_compound_key_keep_apart() {
+    let by = (Header::new("x-tenant"), Header::new("x-user"));
+    let server = serve(hello().layer(limit(two(), by))).await;
+    let mut client = Http1::connect(server).await;
+    for expected in [200, 200, 429] {
+        for (tenant, user) in [("a:b", "c"), ("a", "b:c"), ("", "a:b:c"), ("a:b:c", "")] {
+            let request = http::Request::get("/").header("x-tenant", tenant);
+            let request = request.header("x-user", user).body(()).unwrap();
+            assert_eq!(client.send(request).await.status(), expected);
+        }
     }
 }
