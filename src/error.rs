@@ -104,7 +104,10 @@ impl fmt::Display for ConfigError {
                 write!(f, "the period {period:?} is shorter than one microsecond")
             }
             Self::PeriodTooLong { period, max } => {
-                write!(f, "{period:?} is longer than {max:?}, the longest")
+                write!(
+                    f,
+                    "{period:?} is longer than {max:?}, the longest time that can be counted"
+                )
             }
             Self::InvalidQuota(text) => write!(
                 f,
@@ -116,7 +119,7 @@ impl fmt::Display for ConfigError {
             ),
             Self::QuotaTooLarge { units, period } => write!(
                 f,
-                "{units} units with a period of {period:?} cannot be counted exactly: use fewer units, or a period that shares factors with those of the quota"
+                "{units} units with a period of {period:?} cannot be counted exactly: use fewer units"
             ),
             Self::WaitTooLong { wait, period } => write!(
                 f,

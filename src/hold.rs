@@ -27,8 +27,9 @@ use crate::{
 /// several layers hold for a request, it finds one hold, which is settled for all of them.
 ///
 /// Nothing is held for a request of cost 0, an exempt one, one that passes without a key, one that
-/// passes while the store is unavailable, and one that only a dry run lets through. So extract an
-/// `Option<Extension<Hold>>`: without the `Option` axum answers those with 500.
+/// passes while the store is unavailable, and one that passes by `.enforce(false)` alone; and a
+/// layer that settles by itself (`.settle(..)`, `.settle_at_end(..)`) keeps its holds. So extract
+/// an `Option<Extension<Hold>>`: without the `Option` axum answers those with 500.
 ///
 /// It is settled once: by the first of its clones that settles it, or, when the last of them is
 /// dropped, with all that was held. So hanging up is never free. If it is not settled in time, all

@@ -346,11 +346,11 @@ mod tests {
             ("5/0s", "the period 0ns is shorter than one microsecond"),
             (
                 "5/30000day",
-                "2592000000s is longer than 2251799813.685248s, the longest",
+                "2592000000s is longer than 2251799813.685248s, the longest time that can be counted",
             ),
             (
                 "5/18446744073709551615day",
-                "18446744073709.551615s is longer than 2251799813.685248s, the longest",
+                "18446744073709.551615s is longer than 2251799813.685248s, the longest time that can be counted",
             ),
         ] {
             assert_eq!(text.parse::<Quota>().unwrap_err().to_string(), told);

@@ -66,8 +66,11 @@ impl Input {
         let mut total = Some(0);
         for path in paths {
             let name = path.display().to_string();
-            // A pipe and standard input have no other name.
-            let place = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            // A pipe has no other name; and standard input is no file.
+            let place = match fs::canonicalize(path) {
+                Ok(place) if path != Path::new("-") => place,
+                _ => path.clone(),
+            };
             if places.contains(&place) {
                 return Err(format!("{name} is given twice"));
             }

@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_tick_is_the_finest_that_weighs_exactly_in_a_double() {
-        let day = Duration::from_hours(24);
+        let day = Duration::from_secs(86_400);
         for (units, tick_micros) in [(1 << 16, 1), (1 << 17, 10), (1 << 30, 100_000)] {
             let by = SlidingWindow::new(Quota::new(units, day)).by;
             assert_eq!(by.tick_micros, tick_micros, "{units} units a day");

@@ -42,8 +42,9 @@ pub(crate) use limit::RuleSnapshot;
 ///   another name: equal values of two headers, say, are one bucket.
 /// - **Several limits** that apply to a request are decided together, as by
 ///   [`EachOf`](crate::EachOf): all of them admit, or none is charged.
-/// - **[`RedisStore`](crate::store)** decides up to four in one script, and more if it is not too
-///   long, if they are in one slot: as [each of several keys](crate::store::RedisStore).
+/// - **[`RedisStore`](crate::store)** decides them in one script if they share a slot and it is not
+///   too long: four always fit. Otherwise as [each of several keys](crate::store::RedisStore) in
+///   several slots.
 /// - **[`on_store_error`](crate::RateLimitLayer::on_store_error)** takes a limiter of one
 ///   algorithm, which counts by all limits and keys of a request, in shadow or not; it takes no
 ///   limiter of rules.

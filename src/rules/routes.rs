@@ -184,30 +184,31 @@ impl Routes {
         if let Some(known) = self.known.get(path) {
             return known;
         }
-        room.extend(self.each(path).copied());
-        room
-    }
-
-    fn each(&self, path: &str) -> impl Iterator<Item = &Candidate> {
         let all = self.all.iter();
-        all.filter(move |(pattern, _)| matches(pattern.as_deref(), path))
-            .map(|(_, candidate)| candidate)
+        let all = all.filter(|(pattern, _)| matches(pattern.as_deref(), path));
+        room.extend(all.map(|(_, candidate)| candidate));
+        room
     }
 
     /// The first of these rules that matches every request of this route.
     pub(super) fn covering(&self, route: &Route, of: impl Fn(u32) -> bool) -> Option<u32> {
-        // As a path, `{name}` is a segment that only parameters match, and an empty segment is one
-        // that only `{*rest}` matches. What no path begins with is matched by every path alone.
+        // As a path, `{name}` is a segment that only parameters match. Of no path at all are those
+        // that match every path.
         let path = match route.pattern.as_deref() {
             None => String::new(),
             Some(pattern) => match pattern.split_once("{*") {
-                Some((before, _)) => format!("/{before}/"),
+                Some((before, _)) => format!("/{before}{{"),
                 None => format!("/{pattern}"),
             },
         };
-        let mut covering = self.each(&path);
-        let first = covering.find(|it| it.is_for(route.methods) && of(it.rule));
-        first.map(|it| it.rule)
+        let is_rest = |pattern: &str| pattern.contains("{*");
+        let needs_rest = route.pattern.as_deref().is_some_and(is_rest);
+        let mut all = self.all.iter().filter(|(pattern, _)| {
+            let pattern = pattern.as_deref();
+            matches(pattern, &path) && (!needs_rest || pattern.is_none_or(is_rest))
+        });
+        let first = all.find(|(_, it)| it.is_for(route.methods) && of(it.rule));
+        first.map(|(_, it)| it.rule)
     }
 }
 

@@ -58,7 +58,7 @@ impl RuleSet {
         let method = Methods::of(request.method());
         let (mut charges, mut last) = (Vec::new(), None);
         // The largest cost of a rule that is enforced, and of one in shadow.
-        let (mut cost, mut rehearsed_cost) = (None, None);
+        let (mut cost, mut shadow_cost) = (None, None);
         let mut refuses_unmatched = self.refuses_unmatched;
         for candidate in candidates {
             // Only the first matching route of a rule counts.
@@ -85,7 +85,7 @@ impl RuleSet {
                 return Ok(Some(RuleKey { cost, charges }));
             }
             let largest = match rule.in_shadow {
-                true => &mut rehearsed_cost,
+                true => &mut shadow_cost,
                 false => &mut cost,
             };
             *largest = Some(candidate.cost).max(*largest);
@@ -94,7 +94,7 @@ impl RuleSet {
                 break;
             }
         }
-        match cost.or(rehearsed_cost) {
+        match cost.or(shadow_cost) {
             Some(cost) => {
                 let charges = charges.into_iter().collect();
                 Ok(Some(RuleKey { cost, charges }))

@@ -202,8 +202,7 @@ impl Shared {
             Ok(Ok(answer)) => answer,
             _ if Instant::now() >= deadline => {
                 let slot = self.servers.slot_of(&subject.queries[0].keys[0]);
-                let late = failure::timed_out(self.deadline());
-                Err(self.explained(late, &subject.script, slot))
+                Err(self.missed_call(&subject.script, slot))
             }
             _ => Err(failure::runtime_ends()),
         }

@@ -85,6 +85,11 @@ impl Node {
         second_best
     }
 
+    /// Whether the first attempt to connect has ended.
+    pub(super) fn was_tried(&self) -> bool {
+        self.connections[0].state.borrow().is_some()
+    }
+
     /// Why no connection takes a decision, or what nobody waits for; none, if one does, or has not
     /// been tried.
     pub(super) fn outage(&self, is_late: bool) -> Option<StoreError> {

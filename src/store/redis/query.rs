@@ -120,13 +120,13 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// The refusal of a cost that Redis has refused before, and still would.
     pub(super) fn refused(&self, ask: Ask) -> Option<Verdict<L::Snapshot>> {
         self.shared.refusals.as_ref()?;
-        // An outage that is known is told instead.
-        if self.shared.is_out(&self.all.first()?.keys[0]) {
-            return None;
-        }
         let (subject, cost) = (&self.subject().filter(|_| ask.charge() > 0)?, ask.cost());
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
+        // An outage that is known is told instead.
+        if self.shared.is_out(&self.all[0].keys[0]) {
+            return None;
+        }
         let refused = self.read(&[reply], cost, origin)?;
         let mut usage = self.shared.usage();
         usage.refused += 1;

@@ -64,12 +64,14 @@ impl Shared {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let done = tokio::time::timeout_at(deadline.into(), work).await;
-        done.unwrap_or_else(|_| {
-            Err(match self.usage().last_answer {
-                Some(_) => failure::timed_out(self.deadline()),
-                None => failure::not_connected_yet(),
-            })
-        })
+        done.unwrap_or_else(|_| Err(self.missed_deadline(self.usage().last_answer.is_some())))
+    }
+
+    fn missed_deadline(&self, was_connected: bool) -> StoreError {
+        match was_connected {
+            true => failure::timed_out(self.deadline()),
+            false => failure::not_connected_yet(),
+        }
     }
 
     /// Runs the script: its reply, or one for each of several decisions. With none it sets the key
@@ -105,6 +107,15 @@ impl Shared {
         self.usage().count(&failed);
         self.health.record(&failed, []);
         failed.err()
+    }
+
+    /// The error of a decision by this script about this slot, whose deadline has passed while it
+    /// waited for a call.
+    pub(super) fn missed_call(&self, script: &Loadable, slot: u16) -> StoreError {
+        let node = self.servers.known_node_of(slot);
+        let was_connected = self.usage().last_answer.is_some()
+            || node.is_some_and(|node| node.is_ok_and(|node| node.was_tried()));
+        self.explained(self.missed_deadline(was_connected), script, slot)
     }
 
     /// Whether it is known that the node of this key's slot takes no decision.

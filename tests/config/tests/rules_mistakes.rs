@@ -91,6 +91,8 @@ fn a_rule_that_can_never_match_is_found_and_one_that_can_is_not() {
         ("/v{n}", "['/v', '/{a}', '/w{n}']"),
         ("/a/{*rest}", "['/a', '/a/']"),
         ("/a/{b}", "'/a/{*rest}'"),
+        ("/a/{b}/{c}/", "'/a/{*rest}'"),
+        ("//", "'/{*rest}'"),
         ("GET /x", "'/x'"),
         ("HEAD /x", "'GET /x'"),
         (methods, "'/x'"),

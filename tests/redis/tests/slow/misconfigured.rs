@@ -82,6 +82,16 @@ async fn nobody_passes_with_a_wrong_password() {
     nobody_passes_however_far_it_is(&server, "another word").await;
 }
 
+/// It may take four deadlines: longer than the second in which no script has run yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_passes_while_the_first_attempt_to_connect_lasts() {
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let store = RedisStore::builder(unconnected(centralized(port)));
+    let store = store.deadline(Duration::from_millis(500)).build();
+    nobody_passes(&store, Duration::from_millis(1_300)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_taken_in_the_midst_of_it_lets_nobody_through_once_it_is_known_and_is_found_when_it_is_back()
  {
