@@ -2,10 +2,11 @@
 //! where times don't.
 //!
 //! `cargo bench -p tollgate-replay --bench instructions_of_a_line` prints a table, and fails if a
-//! line takes more than its bound. Those are what was measured and a hundredth more: so that nobody
-//! makes it slower without noticing. If you make it faster, lower them. The program reads logs of
-//! two lengths, and the difference counts: not its start, and not the report.
-//! `scripts/instructions` installs valgrind first, if it is not there.
+//! line takes more than its bound. Those are the most that was measured and a fiftieth to a
+//! thirtieth more, as hashes differ from run to run: so that nobody makes it slower without
+//! noticing. If you make it faster, lower them. The program reads logs of two lengths, and the
+//! difference counts: not its start, and not the report. `scripts/instructions` installs valgrind
+//! first, if it is not there.
 
 use std::{
     env,
@@ -30,9 +31,9 @@ type Bound = (
 );
 
 const BOUNDS: [Bound; 3] = [
-    ("combined", combined, &["--no-what-if"], 8_790),
-    ("combined, what if", combined, &[], 15_520),
-    ("json", json, &["--no-what-if"], 13_280),
+    ("combined", combined, &["--no-what-if"], 8_950),
+    ("combined, what if", combined, &[], 16_400),
+    ("json", json, &["--no-what-if"], 13_600),
 ];
 
 /// A limit of one route, and one of all.
