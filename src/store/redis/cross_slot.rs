@@ -44,7 +44,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         ask: Ask,
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
-        // By any of the scripts.
+        // If any of the scripts is misconfigured, all are.
         let explained = |error| {
             self.all.iter().fold(error, |error, query| {
                 let slot = self.shared.servers.slot_of(&query.keys[0]);

@@ -188,8 +188,9 @@ pub use usage::RedisUsage;
 ///
 /// A request that counts against [each of several](crate::EachOf) keys is decided in one script and
 /// one round trip on a single server, and in a cluster if its keys share a slot; a
-/// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. A script for more than four limits may
-/// be too long (one for seven token buckets is); then they are decided as across slots.
+/// [`hash_tag`](RedisStoreBuilder::hash_tag) sees to that. A script for more than four limits, each
+/// member of a tuple counted, may be too long (one for seven token buckets is); then they are
+/// decided as across slots.
 ///
 /// Across slots all keys are peeked at first. If all have room, what is
 /// [held](crate::algorithm::Settled) is first, then what is charged, queues and `MinInterval` last.

@@ -73,14 +73,14 @@ async fn in_a_known_outage_a_remembered_refusal_does_not_answer() {
     for fails in [Server::kill, Server::stop_process] {
         let server = Server::start().await;
         no_refusal_is_remembered_once(server.client().await, async || fails(&server)).await;
+        let cluster = Cluster::start().await;
+        let all_fail = async || {
+            for node in cluster.primaries().await {
+                fails(&cluster.nodes()[node]);
+            }
+        };
+        no_refusal_is_remembered_once(cluster.client().await, all_fail).await;
     }
-    let cluster = Cluster::start().await;
-    let fails = async || {
-        for node in cluster.primaries().await {
-            cluster.nodes()[node].kill();
-        }
-    };
-    no_refusal_is_remembered_once(cluster.client().await, fails).await;
 }
 
 async fn no_refusal_is_remembered_once(client: Client, all_fail: impl AsyncFn()) {
