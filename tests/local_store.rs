@@ -36,6 +36,9 @@ fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {
     let (store, _clock) = store(1);
     let limiter = RateLimiter::new(FixedWindow::new(Quota::per_hour(10)), store.clone());
     assert!(admits(&limiter, &0_u64));
+    // Who only looks, or asks for more than ever fits, needs no room.
+    assert_eq!(remaining(&limiter, &1), 10);
+    assert!(!ready(limiter.check_cost(&1, 11)).unwrap().is_admitted());
     assert_eq!(store.usage().overflow_decisions, 0);
     for _ in 0..6 {
         assert!(admits(&limiter, &1));
