@@ -130,10 +130,11 @@ impl Sentinels {
 
     /// Waits until the replica has all that is written now.
     pub async fn replica_is_in_step(&self) {
-        let written = replicated(self.primary().await).await;
+        let primary = self.primary().await;
+        let written = until("an offset", async || replicated(primary).await).await;
         until("a replica in step", async || {
             for server in &self.servers {
-                if replicated(server).await < written {
+                if replicated(server).await? < written {
                     return None;
                 }
             }
@@ -193,14 +194,15 @@ impl Sentinels {
     }
 }
 
-/// How many bytes of the history of writes this server has.
-async fn replicated(server: &Server) -> u64 {
-    let name = match server.role().await.as_deref() {
-        Some("slave") => "slave_repl_offset",
+/// How many bytes of the history of writes this server has. None while it does not answer: Sentinel
+/// closes the connections of a server that has a new role.
+async fn replicated(server: &Server) -> Option<u64> {
+    let name = match server.role().await?.as_str() {
+        "slave" => "slave_repl_offset",
         _ => "master_repl_offset",
     };
-    let offset = server.info_field("replication", name).await;
-    offset.and_then(|offset| offset.parse().ok()).unwrap_or(0)
+    let offset = server.info_field("replication", name).await?;
+    offset.parse().ok()
 }
 
 fn sentinel_args(folder: &Path, port: u16, primary: u16, link: &Link) -> Vec<String> {

@@ -147,9 +147,10 @@ impl Server {
         self.command("INFO", &[section]).await
     }
 
-    /// One line of `INFO` and this section: `info_field("server", "redis_version")`.
+    /// One line of `INFO` and this section: `info_field("server", "redis_version")`. None while the
+    /// server does not answer.
     pub async fn info_field(&self, section: &str, name: &str) -> Option<String> {
-        let info = self.info(section).await;
+        let info: String = self.try_command("INFO", &[section]).await.ok()?;
         inspect::field(&info, name).map(str::to_owned)
     }
 
@@ -226,7 +227,6 @@ impl Server {
 
     /// `master` or `slave`.
     pub(crate) async fn role(&self) -> Option<String> {
-        let info: String = self.try_command("INFO", &["replication"]).await.ok()?;
-        inspect::field(&info, "role").map(str::to_owned)
+        self.info_field("replication", "role").await
     }
 }
