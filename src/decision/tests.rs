@@ -68,3 +68,17 @@ fn what_is_freed_is_left_up_to_the_limit_and_no_wait_is_told_where_all_is_there(
         assert_eq!(all.reset_after(), Duration::ZERO);
     }
 }
+
+#[test]
+fn decisions_are_equal_if_all_that_they_say_of_each_policy_is() {
+    let of = |name, remaining| {
+        let first = decided("first", 5, Judgement::Admitted);
+        let second = decided(name, remaining, Judgement::Admitted);
+        Decision::of_all(vec![first, second])
+    };
+    assert_eq!(of("second", 5), of("second", 5));
+    assert_ne!(of("second", 5), of("other", 5));
+    assert_ne!(of("second", 5), of("second", 4));
+    let first = Decision::of_one(decided("first", 5, Judgement::Admitted));
+    assert_ne!(first, of("second", 5));
+}
