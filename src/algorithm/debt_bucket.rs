@@ -471,9 +471,7 @@ impl Scripted for DebtBucket {
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Owing> {
-        let &[debt, speed] = numbers else {
-            return None;
-        };
+        let [debt, speed]: [u64; 2] = numbers.try_into().ok()?;
         let makes_sense = debt <= MAX_PARTS && (debt == 0 || speed > 0);
         makes_sense.then(|| Owing {
             debt,

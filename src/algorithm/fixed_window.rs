@@ -211,9 +211,7 @@ impl Scripted for FixedWindow {
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Window> {
-        let &[start, used] = numbers else {
-            return None;
-        };
+        let [start, used]: [u64; 2] = numbers.try_into().ok()?;
         let is_a_start = start <= at.as_micros() && self.start_at(start) == start;
         (is_a_start && used <= MAX_UNITS).then_some(Window { start, used })
     }

@@ -131,11 +131,9 @@ pub struct Places {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacesSnapshot {
     taken: u64,
-    admitted: bool,
+    judgement: Judgement,
     /// By what the admission is known; 0 if it took no place.
     since_micros: u64,
-    /// How long it is refused, if it is so whatever is taken; else 0.
-    refused_for_micros: u64,
 }
 
 impl Places {
@@ -161,15 +159,9 @@ impl Limit for InFlight {
     }
 
     fn describe(&self, snapshot: &PlacesSnapshot, output: &mut dyn FnMut(PolicyDecision)) {
-        let judgement = match (snapshot.refused_for_micros, snapshot.admitted, self.max) {
-            (1.., _, _) => Judgement::RefusedForMicros(snapshot.refused_for_micros),
-            (0, true, _) => Judgement::Admitted,
-            (0, false, 0) => Judgement::NeverFits,
-            (0, false, _) => Judgement::RefusedUntilOneEnds,
-        };
         let remaining = self.max.saturating_sub(snapshot.taken);
         let status = Status {
-            judgement,
+            judgement: snapshot.judgement,
             ..Status::of(self.max, remaining, 0, true, |_| None)
         };
         output(PolicyDecision::new(&self.policy, status).counting(Counts::InFlight));
@@ -247,18 +239,20 @@ impl KeyLimit for InFlight {
         let has_a_place = admitted && cost > 0;
         PlacesSnapshot {
             taken: places.taken(now),
-            admitted,
+            judgement: match admitted {
+                true => Judgement::Admitted,
+                false if self.max == 0 => Judgement::NeverFits,
+                false => Judgement::RefusedUntilOneEnds,
+            },
             since_micros: if has_a_place { places.since_micros } else { 0 },
-            refused_for_micros: 0,
         }
     }
 
     fn refused_for(&self, wait: Duration, _now: Timestamp) -> PlacesSnapshot {
         PlacesSnapshot {
             taken: self.max,
-            admitted: false,
+            judgement: Judgement::RefusedForMicros(wait.as_micros() as u64),
             since_micros: 0,
-            refused_for_micros: wait.as_micros() as u64,
         }
     }
 }

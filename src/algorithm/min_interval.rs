@@ -149,9 +149,7 @@ impl Scripted for MinInterval {
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<FreeAt> {
-        let &[free_at] = numbers else {
-            return None;
-        };
+        let [free_at]: [u64; 1] = numbers.try_into().ok()?;
         let longest = at.as_micros() + Quota::MAX_PERIOD.as_micros() as u64;
         (free_at <= longest).then_some(FreeAt(free_at))
     }

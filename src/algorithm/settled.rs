@@ -131,6 +131,14 @@ impl Generation {
 }
 
 impl<S> SettledState<S> {
+    fn of(state: S, generations: [Generation; 2], changed_at: Timestamp) -> Self {
+        Self {
+            state,
+            generations,
+            last_micros: changed_at.as_micros(),
+        }
+    }
+
     /// The time of this state: no clock moves it back. (The rule knows when it was charged, but not
     /// when units were held.)
     fn time(&self, now: Timestamp) -> Timestamp {
@@ -263,11 +271,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
     }
 
     fn fresh(&self, at: Timestamp) -> Self::State {
-        SettledState {
-            state: self.rule.fresh(at),
-            generations: Default::default(),
-            last_micros: at.as_micros(),
-        }
+        SettledState::of(self.rule.fresh(at), Default::default(), at)
     }
 
     /// The key also owes what is held in the shared bucket, but no receipt frees it here: receipts
@@ -280,11 +284,8 @@ impl<A: Additive> KeyLimit for Settled<A> {
             ends_at_micros: max(earlier.ends_at_micros, later.ends_at_micros),
             amount: shared.held(),
         };
-        SettledState {
-            state: self.rule.inherit(&shared.state, now),
-            generations: [unowned, Generation::default()],
-            last_micros: now.as_micros(),
-        }
+        let generations = [unowned, Generation::default()];
+        SettledState::of(self.rule.inherit(&shared.state, now), generations, now)
     }
 
     fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot {
@@ -445,12 +446,10 @@ where
 
     /// The numbers of the rule, then the generations.
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<Self::State> {
-        let (numbers, generations) = numbers.split_last_chunk()?;
-        Some(SettledState {
-            state: self.rule.state(at, numbers)?,
-            generations: Generation::read_both(generations),
-            last_micros: at.as_micros(),
-        })
+        let (state, generations) = numbers.split_last_chunk()?;
+        let state = self.rule.state(at, state)?;
+        let generations = Generation::read_both(generations);
+        Some(SettledState::of(state, generations, at))
     }
 
     fn numbers(&self, state: &Self::State, at: Timestamp, output: &mut dyn FnMut(u64)) {
@@ -472,11 +471,8 @@ where
         let member = reply.next()?;
         let generations = Generation::read_both(member.held.first_chunk().unwrap_or(&[0; 6]));
         if member.extra.is_empty() {
-            let state = SettledState {
-                state: self.rule.state(member.at, &member.numbers)?,
-                generations,
-                last_micros: member.at.as_micros(),
-            };
+            let state = self.rule.state(member.at, &member.numbers)?;
+            let state = SettledState::of(state, generations, member.at);
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
         let (cost, admitted) = (member.cost, member.admitted);

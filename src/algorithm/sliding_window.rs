@@ -316,9 +316,7 @@ impl Scripted for SlidingWindow {
     }
 
     fn state(&self, at: Timestamp, numbers: &[u64]) -> Option<TwoWindows> {
-        let &[previous, current] = numbers else {
-            return None;
-        };
+        let [previous, current]: [u64; 2] = numbers.try_into().ok()?;
         let makes_sense = previous <= MAX_UNITS && current <= MAX_UNITS;
         makes_sense.then(|| TwoWindows::new(at.as_micros(), previous, current))
     }
