@@ -12,7 +12,7 @@ use arrayvec::ArrayString;
 /// Unnamed policies are mostly shorter.
 const MAX_COPIED: usize = 36;
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum PolicyName {
     Short(ArrayString<MAX_COPIED>),
     Long(LongName),
@@ -23,7 +23,7 @@ pub(crate) enum PolicyName {
 /// For speed: dropping an `Arc` in place takes its address, so the compiler has to write the whole
 /// decision that it is in to memory. A check that is asked only whether it admits takes 38
 /// instructions fewer so (bench `instructions`).
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct LongName(Option<Arc<str>>);
 
 impl Drop for LongName {
@@ -62,15 +62,6 @@ impl Deref for PolicyName {
         }
     }
 }
-
-impl PartialEq for PolicyName {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for PolicyName {}
 
 impl fmt::Debug for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
