@@ -57,8 +57,8 @@ use output::Request;
 /// ```
 #[derive(Debug, Clone)]
 pub struct RateLimiter<Algo, Store, Observer = ()> {
-    algorithm: Algo,
-    store: Store,
+    pub(crate) algorithm: Algo,
+    pub(crate) store: Store,
     observer: Observer,
 }
 
@@ -398,14 +398,4 @@ const fn gives_back_what_it_takes<L: Limit>() {
         !L::IN_FLIGHT,
         "a place of `InFlight` would be taken and never given back: use `hold`"
     );
-}
-
-impl<A, S, W> RateLimiter<A, S, W> {
-    pub(crate) const fn algorithm(&self) -> &A {
-        &self.algorithm
-    }
-
-    pub(crate) const fn store(&self) -> &S {
-        &self.store
-    }
 }

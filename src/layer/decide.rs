@@ -14,7 +14,7 @@ use crate::{
     keyed::KeysFor,
     observe::{Event, EventKey, Outcome},
     response::{BodyEnd, Reason, Refusal, Respond},
-    store::{Answer, Ask, Change, Source, Store, Verdict},
+    store::{Answer, Ask, Change, Source, Store},
     store_error::OnStoreError,
 };
 
@@ -69,16 +69,16 @@ where
             }
         };
         let mut query = StoreQuery {
-            choice: self.limiter.algorithm().choose(&request),
+            choice: self.limiter.algorithm.choose(&request),
             is_enforced: options.is_enforced(&request, Some(&key)),
             cost: self.key.cost(&key, options.cost(&request)),
             key,
             started: options.times_store().then(Instant::now),
             source: None,
         };
-        let limit = self.limiter.algorithm().limit(&query.choice);
+        let limit = self.limiter.algorithm.limit(&query.choice);
         let ask = Ask::Charge(query.cost);
-        match self.limiter.store().decide(limit, &query.key, ask) {
+        match self.limiter.store.decide(limit, &query.key, ask) {
             Answer::Now(Ok(verdict))
                 if verdict.admitted
                     && !self.exposes_decision
@@ -116,17 +116,12 @@ where
         mut query: Self::Query,
         verdict: VerdictOf<Self::Stored>,
     ) -> Next<Self, Svc, Req> {
-        let limit = self.limiter.algorithm().limit(&query.choice);
+        let limit = self.limiter.algorithm.limit(&query.choice);
         let (admitted, snapshot, delay) = match verdict {
             Ok(verdict) => {
-                let Verdict {
-                    admitted,
-                    snapshot,
-                    source,
-                } = verdict;
-                query.source = Some(source);
-                let delay = limit.delay_of(&snapshot);
-                (admitted, Ok(snapshot), delay)
+                query.source = Some(verdict.source);
+                let delay = limit.delay_of(&verdict.snapshot);
+                (verdict.admitted, Ok(verdict.snapshot), delay)
             }
             Err(error) => {
                 let instead = match error.kind() {
@@ -187,8 +182,8 @@ where
     ) -> Self::Admitted {
         let hold = match &snapshot {
             Ok(admission) if holds::<A::Limit>() && query.cost > 0 => {
-                let limit = self.limiter.algorithm().limit(&query.choice).clone();
-                let (store, key) = (self.limiter.store().clone(), query.key.clone());
+                let limit = self.limiter.algorithm.limit(&query.choice).clone();
+                let (store, key) = (self.limiter.store.clone(), query.key.clone());
                 let held = (admission.clone(), query.cost);
                 Some(Hold::new(limit, store, key, held, EndsWhen::Dropped).into())
             }
@@ -219,7 +214,7 @@ where
         if self.options.is_silent() {
             return;
         }
-        let limit = self.limiter.algorithm().limit(&query.choice);
+        let limit = self.limiter.algorithm.limit(&query.choice);
         let outcome = match snapshot {
             Ok(_) => Outcome::Admitted,
             Err(_) => Outcome::Degraded,
@@ -233,16 +228,16 @@ where
 
     fn withdraw(&self, query: &Self::Query, snapshot: &Snapshot<Self::Stored>) {
         if let Ok(admission) = snapshot {
-            let limit = self.limiter.algorithm().limit(&query.choice);
+            let limit = self.limiter.algorithm.limit(&query.choice);
             let ending = Ending::Withdrawn { cost: query.cost };
             let withdrawn = Change::End(admission, ending);
-            drop(self.limiter.store().change(limit, &query.key, withdrawn));
+            drop(self.limiter.store.change(limit, &query.key, withdrawn));
         }
     }
 
     fn expose_decision(&self, request: &mut Req, admitted: &Self::Admitted) {
         if self.exposes_decision {
-            let limit = self.limiter.algorithm().limit(&admitted.choice);
+            let limit = self.limiter.algorithm.limit(&admitted.choice);
             let decision = decision_of(limit, &admitted.snapshot);
             self.respond.expose(request, decision);
         }
@@ -262,7 +257,7 @@ where
         if (in_flight || !O::SETTLES)
             && let Some(end) = &admitted.hold
         {
-            self.respond.hand_over(request, end.hold().clone());
+            self.respond.hand_over(request, end.hold.clone());
         }
         if !in_flight && !O::SETTLES {
             // It is the request's alone.
@@ -272,7 +267,7 @@ where
     }
 
     fn finish(&self, answer: &mut Result<Svc::Response, Svc::Error>, admitted: Self::Admitted) {
-        let limit = self.limiter.algorithm().limit(&admitted.choice);
+        let limit = self.limiter.algorithm.limit(&admitted.choice);
         let Ok(response) = answer else {
             if let Some(end) = admitted.hold {
                 end.service_failed();
@@ -282,9 +277,9 @@ where
         let mut settled = None;
         if let Some(end) = admitted.hold {
             if let Some(spent) = self.options.spent(response) {
-                settled = Some((end.hold().held(), spent));
+                settled = Some((end.hold.held(), spent));
                 // Off the response's path: a store that hangs delays nothing.
-                drop(end.hold().settle(spent));
+                drop(end.hold.settle(spent));
             }
             if <A::Limit as Limit>::IN_FLIGHT || end.is_settled_at_end() {
                 self.respond.keep_until_end(response, end);
@@ -354,7 +349,7 @@ impl<A, S, F, R, O> RateLimitLayer<A, S, F, R, O> {
         O: Options<Req, Res, K>,
     {
         decision.resolve();
-        let limit = self.limiter.algorithm().limit(&query.choice);
+        let limit = self.limiter.algorithm.limit(&query.choice);
         let outcome = match query.is_enforced {
             _ if decision.is_degraded() => Outcome::Degraded,
             true => Outcome::Refused,

@@ -56,21 +56,21 @@ where
     /// Charges only what fits: units that the store admits beyond the smaller limit must not lock
     /// anybody out when that limit decides.
     fn mirror_charge(&self, request: &Req, key: &K, cost: u32) {
-        let choice = self.algorithm().choose(request);
-        let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide(limit, key, Ask::Charge(cost)).at_once();
+        let choice = self.algorithm.choose(request);
+        let limit = self.algorithm.limit(&choice);
+        let verdict = self.store.decide(limit, key, Ask::Charge(cost)).at_once();
         if !verdict.admitted && cost > 1 {
             let left = limit.decision_of(&verdict.snapshot).remaining();
             let left = u32::try_from(left).unwrap_or(u32::MAX).min(cost);
-            self.store().decide(limit, key, Ask::Charge(left)).at_once();
+            self.store.decide(limit, key, Ask::Charge(left)).at_once();
         }
     }
 
     fn decide_instead(&self, _: &StoreError, request: &Req, key: &K, cost: u32) -> Instead {
         const { nothing_is_to_be_given_back::<C::Limit>() };
-        let choice = self.algorithm().choose(request);
-        let limit = self.algorithm().limit(&choice);
-        let verdict = self.store().decide(limit, key, Ask::Charge(cost)).at_once();
+        let choice = self.algorithm.choose(request);
+        let limit = self.algorithm.limit(&choice);
+        let verdict = self.store.decide(limit, key, Ask::Charge(cost)).at_once();
         Ok(Box::new(limit.decision_of(&verdict.snapshot).degraded()))
     }
 }

@@ -137,7 +137,7 @@ impl<F> SpentAtEnd<F> {
 /// A body of your own keeps it, calls it with each [frame](Self::frame), and says when it is
 /// [complete](Self::complete). If it is dropped before that, the body was cut off.
 pub struct BodyEnd {
-    hold: Hold,
+    pub(crate) hold: Hold,
     settling: Option<Box<Settling>>,
 }
 
@@ -161,10 +161,6 @@ impl BodyEnd {
     /// Whether a closure says what was spent.
     pub(crate) fn is_settled_at_end(&self) -> bool {
         self.settling.is_some()
-    }
-
-    pub(crate) fn hold(&self) -> &Hold {
-        &self.hold
     }
 
     /// The inner service has failed.
