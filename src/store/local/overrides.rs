@@ -53,8 +53,7 @@ impl<K: Key, S> Shard<K, S> {
         known: (u64, &Q),
         now: Now<'_>,
     ) -> Option<Override> {
-        let overrides = self.overrides.as_deref_mut()?;
-        overrides.of(known, now)
+        self.overrides.as_deref_mut()?.of(known, now)
     }
 }
 
@@ -68,26 +67,25 @@ impl<K: Key, S> Shards<K, S> {
     ) {
         let hash = self.hash(&key);
         let mut shard = self.lock(hash);
-        let is_full = || self.overridden.load(Relaxed) >= self.max_keys;
+        let shard = &mut *shard;
         let known = shard.overrides.get_or_insert_default();
+        let is_full = || self.overridden.load(Relaxed) >= self.max_keys;
         if known.all.len() >= known.max || is_full() {
-            self.forget_ended(&mut shard, now, drops);
+            self.forget_ended(known, now, drops);
         }
         if is_full()
             && let Some(mut other) = self.lock_next()
+            && let Some(others) = &mut other.overrides
         {
-            self.forget_ended(&mut other, now, drops);
+            self.forget_ended(others, now, drops);
         }
-        let Shard {
-            entries, overrides, ..
-        } = &mut *shard;
-        let all = &mut overrides.get_or_insert_default().all;
+        let all = &mut known.all;
         if is_full() && all.find_mut(hash, |known| *known == key).is_none() {
             return drops.keep(Some(key), None);
         }
         // The key's own code, which may panic, runs before anything is forgotten.
         all.make_room(|key| self.hash(key));
-        if let Some((key, state)) = entries.remove(hash, |known| *known == key) {
+        if let Some((key, state)) = shard.entries.remove(hash, |known| *known == key) {
             drops.keep(Some(key), Some(state));
             self.uncount(1);
         }
@@ -99,16 +97,13 @@ impl<K: Key, S> Shards<K, S> {
         self.overridden.fetch_add(1, Relaxed);
     }
 
-    /// Forgets the overrides of a shard that are over.
+    /// Forgets those of a shard that are over.
     fn forget_ended(
         &self,
-        shard: &mut Shard<K, S>,
+        Overrides { all, max }: &mut Overrides<K>,
         now: Timestamp,
         drops: &mut DeferredDrops<K, S>,
     ) {
-        let Some(Overrides { all, max }) = shard.overrides.as_deref_mut() else {
-            return;
-        };
         for slot in 0..all.slots() {
             if let Some(entry) = all.in_slot(slot)
                 && entry.get().1.until <= now
