@@ -83,9 +83,22 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EachOf<T>(pub T);
 
-/// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
+/// Calls the macro `$then` for tuples of each length that an `EachOf` and a key may have; of each
+/// member it gets two names for types, and its place.
+///
+/// Rust has no other way to say "a tuple of any length".
+macro_rules! two_to_six {
+    ($then:ident) => {
+        $then!(2: A K 0, B L 1);
+        $then!(3: A K 0, B L 1, C M 2);
+        $then!(4: A K 0, B L 1, C M 2, D N 3);
+        $then!(5: A K 0, B L 1, C M 2, D N 3, E O 4);
+        $then!(6: A K 0, B L 1, C M 2, D N 3, E O 4, F P 5);
+    };
+}
+
 macro_rules! each_of {
-    ($count:literal: $($Algorithm:ident $place:tt),+) => {
+    ($count:literal: $($Algorithm:ident $Key:ident $place:tt),+) => {
         impl<$($Algorithm: KeyLimit),+> Limit for EachOf<($($Algorithm,)+)> {
             type Snapshot = ($(Option<$Algorithm::Snapshot>,)+);
             type Keys = OneKeyForEach<$count>;
@@ -119,8 +132,4 @@ macro_rules! each_of {
     };
 }
 
-each_of!(2: A 0, B 1);
-each_of!(3: A 0, B 1, C 2);
-each_of!(4: A 0, B 1, C 2, D 3);
-each_of!(5: A 0, B 1, C 2, D 3, E 4);
-each_of!(6: A 0, B 1, C 2, D 3, E 4, F 5);
+two_to_six!(each_of);

@@ -45,9 +45,8 @@ impl<F: KeyExtractor<Req>, Req> KeysFor<OneKey, Req> for F {
     }
 }
 
-/// Implements the trait for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! keyed {
-    ($count:literal: $($Extractor:ident $place:tt),+) => {
+    ($count:literal: $($Extractor:ident $Key:ident $place:tt),+) => {
         impl<Req, $($Extractor: KeyExtractor<Req>),+> KeysFor<OneKeyForEach<$count>, Req>
             for EachOf<($($Extractor,)+)>
         {
@@ -66,8 +65,4 @@ macro_rules! keyed {
     };
 }
 
-keyed!(2: A 0, B 1);
-keyed!(3: A 0, B 1, C 2);
-keyed!(4: A 0, B 1, C 2, D 3);
-keyed!(5: A 0, B 1, C 2, D 3, E 4);
-keyed!(6: A 0, B 1, C 2, D 3, E 4, F 5);
+two_to_six!(keyed);

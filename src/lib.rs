@@ -117,6 +117,7 @@ mod config;
 mod decision;
 #[cfg(doc)]
 pub mod docs;
+#[macro_use]
 mod each_of;
 mod error;
 mod hold;

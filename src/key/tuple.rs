@@ -32,10 +32,8 @@ impl Rejection for TupleRejection {
     }
 }
 
-// A trait cannot be implemented for tuples of every length at once. Written out, this would be the
-// same fifteen lines five times.
 macro_rules! tuple {
-    ($($Member:ident $member:ident),+) => {
+    ($count:literal: $($Member:ident $Key:ident $place:tt),+) => {
         /// One bucket per combination of the members' keys.
         ///
         /// The members are asked in order. The first one without a key decides: if it says that no
@@ -45,23 +43,18 @@ macro_rules! tuple {
             type Rejection = TupleRejection;
 
             fn extract(&self, request: &Req) -> Result<Option<Self::Key>, TupleRejection> {
-                let ($($member,)+) = self;
-                $(
-                    let Some($member) = $member.extract(request).map_err(TupleRejection::of)? else {
-                        return Ok(None);
-                    };
-                )+
-                Ok(Some(($($member,)+)))
+                Ok(Some(($(
+                    match self.$place.extract(request).map_err(TupleRejection::of)? {
+                        Some(key) => key,
+                        None => return Ok(None),
+                    },
+                )+)))
             }
         }
     };
 }
 
-tuple!(A a, B b);
-tuple!(A a, B b, C c);
-tuple!(A a, B b, C c, D d);
-tuple!(A a, B b, C c, D d, E e);
-tuple!(A a, B b, C c, D d, E e, F f);
+two_to_six!(tuple);
 
 #[cfg(test)]
 mod tests {

@@ -109,21 +109,15 @@ impl<T: PortableKey + ToOwned + ?Sized> PortableKey for Cow<'_, T> {
     }
 }
 
-// As long as the tuples of extractors are.
 macro_rules! tuple {
-    ($($Member:ident $member:ident),+) => {
+    ($count:literal: $($Member:ident $Key:ident $place:tt),+) => {
         /// The parts of the members, in their order.
         impl<$($Member: PortableKey),+> PortableKey for ($($Member,)+) {
             fn write_to(&self, parts: &mut KeyParts) {
-                let ($($member,)+) = self;
-                $($member.write_to(parts);)+
+                $(self.$place.write_to(parts);)+
             }
         }
     };
 }
 
-tuple!(A a, B b);
-tuple!(A a, B b, C c);
-tuple!(A a, B b, C c, D d);
-tuple!(A a, B b, C c, D d, E e);
-tuple!(A a, B b, C c, D d, E e, F f);
+two_to_six!(tuple);

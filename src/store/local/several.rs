@@ -144,9 +144,8 @@ impl<A: KeyLimit, K: Key> DecidesTogether for KeyedLimit<'_, A, K> {
 /// How many limits an `EachOf` has at most.
 const MAX_PLACES: usize = 6;
 
-/// Implements the traits for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
-    ($($Algorithm:ident $Key:ident $place:tt),+) => {
+    ($count:literal: $($Algorithm:ident $Key:ident $place:tt),+) => {
         impl<$($Algorithm: KeyLimit, $Key: Key),+> LocalBuckets<EachOf<($(Option<$Key>,)+)>>
             for EachOf<($($Algorithm,)+)>
         {
@@ -209,8 +208,4 @@ macro_rules! each_of {
     };
 }
 
-each_of!(A K 0, B L 1);
-each_of!(A K 0, B L 1, C M 2);
-each_of!(A K 0, B L 1, C M 2, D N 3);
-each_of!(A K 0, B L 1, C M 2, D N 3, E O 4);
-each_of!(A K 0, B L 1, C M 2, D N 3, E O 4, F P 5);
+two_to_six!(each_of);

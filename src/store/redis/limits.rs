@@ -72,9 +72,8 @@ fn policy_at(policies: &[PolicyId], place: usize) -> PolicyId {
     same.fold(own, |policy, same| policy.and(*same))
 }
 
-/// Implements the trait for tuples: Rust has no other way to say "a tuple of any length".
 macro_rules! each_of {
-    ($($Algorithm:ident $Key:ident $place:tt),+) => {
+    ($count:literal: $($Algorithm:ident $Key:ident $place:tt),+) => {
         impl<$($Algorithm: Scripted, $Key: Key + PortableKey),+>
             RedisLimit<EachOf<($(Option<$Key>,)+)>> for EachOf<($($Algorithm,)+)>
         {
@@ -115,8 +114,4 @@ macro_rules! each_of {
     };
 }
 
-each_of!(A K 0, B L 1);
-each_of!(A K 0, B L 1, C M 2);
-each_of!(A K 0, B L 1, C M 2, D N 3);
-each_of!(A K 0, B L 1, C M 2, D N 3, E O 4);
-each_of!(A K 0, B L 1, C M 2, D N 3, E O 4, F P 5);
+two_to_six!(each_of);
