@@ -22,7 +22,7 @@ use crate::decision::{Decision, PolicyDecision};
 /// fields (`middleware` of `benches/peers`, fields on).
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldWriter {
-    dialect: Fields,
+    pub(super) dialect: Fields,
     first_line: OnceLock<(Vec<PolicyDecision>, HeaderValue)>,
 }
 
@@ -32,10 +32,6 @@ impl FieldWriter {
             dialect,
             first_line: OnceLock::new(),
         }
-    }
-
-    pub(super) fn dialect(&self) -> Fields {
-        self.dialect
     }
 
     /// Adds the fields to a response, if there is room for all of them. [`Fields::Draft11`] adds

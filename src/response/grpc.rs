@@ -152,7 +152,7 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Grp
     }
 
     fn annotates(&self) -> bool {
-        self.fields.dialect() != Fields::Off
+        self.fields.dialect != Fields::Off
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {

@@ -257,7 +257,7 @@ impl Http {
             }
             false => self.refusal(&Refusal::new(Reason::Limited(decision))),
         };
-        let rendered = RenderedByHandler(decision.clone(), self.grpc.fields.dialect());
+        let rendered = RenderedByHandler(decision.clone(), self.grpc.fields.dialect);
         response.extensions_mut().insert(rendered);
         response.map(B::from_bytes)
     }
@@ -342,12 +342,12 @@ impl<ReqB, ResB: FromBytes, E> Respond<Request<ReqB>, Response<ResB>, E> for Htt
     }
 
     fn annotates(&self) -> bool {
-        self.grpc.fields.dialect() != Fields::Off
+        self.grpc.fields.dialect != Fields::Off
     }
 
     fn annotate(&self, decision: &Decision, response: &mut Response<ResB>) {
         let rendered = response.extensions().get::<RenderedByHandler>();
-        if rendered.is_some_and(|rendered| rendered.names(decision, self.grpc.fields.dialect())) {
+        if rendered.is_some_and(|rendered| rendered.names(decision, self.grpc.fields.dialect)) {
             return retry_after::lengthen(decision, response.headers_mut());
         }
         self.add_fields(decision, response.headers_mut());

@@ -111,13 +111,8 @@ struct PlanFields {
 }
 
 /// A list, or a single one without a list.
+#[derive(Default)]
 struct Each<T>(Vec<T>);
-
-impl<T> Default for Each<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -35,7 +35,7 @@ use super::DigestKey;
 /// ("a b", Some(7_u16), None::<u16>).write_to(&mut parts);
 /// assert_eq!(parts.as_bytes(), b"s:a%20b;o;u:7;n;");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct KeyParts {
     bytes: Vec<u8>,
     digest_key: DigestKey,
@@ -50,7 +50,7 @@ impl KeyParts {
 
     /// No parts yet; digests are made under a key that is published in the source.
     pub fn new() -> Self {
-        Self::after(Vec::new(), &DigestKey::default())
+        Self::default()
     }
 
     /// No parts yet; digests are made under this key.
@@ -182,12 +182,6 @@ impl KeyParts {
         self.bytes.extend_from_slice(value);
         self.bytes.push(b';');
         self
-    }
-}
-
-impl Default for KeyParts {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -75,7 +75,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// Adds the next rule.
     fn add(&mut self, given: RuleFields) -> Result<(), String> {
-        let rule = number(self.set.rules.len());
+        let rule = self.set.rules.len() as u32; // No file is so large that it would not fit.
         if self.names.insert(given.name.clone(), rule).is_some() {
             return Err("another rule or limit has this name".to_owned());
         }
@@ -97,7 +97,7 @@ impl Builder<'_> {
             plans = Some(Plans { by, limits });
         }
         let routes = given.routes.map(|Each(routes)| routes);
-        self.add_routes(name, routes, given.cost.unwrap_or(1))?;
+        self.add_routes((rule, name), routes, given.cost.unwrap_or(1))?;
         self.set.rules.push(Rule {
             key,
             limits,
@@ -202,11 +202,10 @@ impl Builder<'_> {
     /// Adds the routes of the next rule, if one of them at least can match.
     fn add_routes(
         &mut self,
-        name: &str,
+        (rule, name): (u32, &str),
         given: Option<Vec<TextOr<String, RouteAndCost>>>,
         cost: u32,
     ) -> Result<(), String> {
-        let rule = number(self.set.rules.len());
         let mut routes = Vec::new();
         match given {
             None => routes.push((Route::every(), cost)),
@@ -242,9 +241,4 @@ impl Builder<'_> {
         }
         Ok(())
     }
-}
-
-/// An index as a `u32`: no file is so large that it would not fit.
-fn number(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
 }
