@@ -33,12 +33,8 @@ impl PolicyId {
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         // An odd multiplier and a rotation: a different order is a different policy.
-        Self(
-            self.0
-                .rotate_left(23)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-                .wrapping_add(other.0),
-        )
+        let mixed = self.0.rotate_left(23).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self(mixed.wrapping_add(other.0))
     }
 
     /// The id as a number, which is the same in every process.
@@ -99,22 +95,15 @@ impl Policy {
     /// A character of the algorithm's name that a policy's name cannot have becomes `_`.
     pub fn new(algorithm: &str, numbers: &[u64], window: Duration) -> Self {
         let window_micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        let allowed = |character: char| match character {
-            'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '.' | '-' => character,
-            _ => '_',
-        };
-        let mut name: String = algorithm.chars().map(allowed).collect();
+        let mut name = algorithm.replace(|character| !is_of_names(character), "_");
         for number in numbers {
             // Writing to a `String` does not fail.
             let _ = write!(name, "-{number}");
         }
         let _ = write!(name, "-{}", Span(window_micros));
-        Self::described(
-            PolicyId::of(2, algorithm),
-            PolicyName::of(format_args!("{name}")),
-            numbers.first().copied().unwrap_or(0),
-            window_micros,
-        )
+        let name = PolicyName::of(format_args!("{name}"));
+        let limit = numbers.first().copied().unwrap_or(0);
+        Self::described(PolicyId::of(2, algorithm), name, limit, window_micros)
     }
 
     /// A policy without a name of its own: it is called by its algorithm, its quota and `more`.
@@ -140,12 +129,10 @@ impl Policy {
 
     /// The same policy with a shape of its own, which is not only that of its algorithm.
     #[must_use]
-    pub(crate) fn of_shape(self, shape: impl fmt::Display) -> Self {
+    pub(crate) fn of_shape(mut self, shape: impl fmt::Display) -> Self {
         debug_assert_eq!(self.own_name(), None, "the shape is a part of the id");
-        Self {
-            shape: PolicyId::of(2, &PolicyName::of(format_args!("{shape}"))),
-            ..self
-        }
+        self.shape = PolicyId::of(2, &PolicyName::of(format_args!("{shape}")));
+        self
     }
 
     /// A policy without a name of its own: it is called by its algorithm and its limit.
@@ -187,8 +174,7 @@ impl Policy {
     /// field and in a Redis key.
     pub fn named(self, name: impl AsRef<str>) -> Result<Self, ConfigError> {
         let name = name.as_ref();
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        if name.is_empty() || name.len() > MAX_NAME_LEN || !name.bytes().all(allowed) {
+        if name.is_empty() || name.len() > MAX_NAME_LEN || !name.chars().all(is_of_names) {
             return Err(ConfigError::InvalidPolicyName(name.to_owned()));
         }
         Ok(self.known_as(PolicyName::of(format_args!("{name}"))))
@@ -226,14 +212,13 @@ impl Policy {
     /// assert_eq!(limiter.check_cost("bob", 100).now().policy(), "requests");
     /// ```
     #[must_use]
-    pub fn per_request(self) -> Self {
-        let mut requests = self;
-        if !requests.counts_requests && requests.own_name().is_none() {
-            requests.id = requests.id.and(PolicyId::of(0, "per-request"));
-            requests.name = PolicyName::of(format_args!("{}-per-request", &*requests.name));
+    pub fn per_request(mut self) -> Self {
+        if !self.counts_requests && self.own_name().is_none() {
+            self.id = self.id.and(PolicyId::of(0, "per-request"));
+            self.name = PolicyName::of(format_args!("{}-per-request", &*self.name));
         }
-        requests.counts_requests = true;
-        requests
+        self.counts_requests = true;
+        self
     }
 
     /// Lets every request through, and counts as if it were enforced: a dry run of a limit, beside
@@ -292,11 +277,9 @@ impl Policy {
     /// # assert_eq!(told, [("hourly".to_owned(), 2, false), ("hourly".to_owned(), 2, true)]);
     /// ```
     #[must_use]
-    pub fn shadow(self) -> Self {
-        Self {
-            in_shadow: true,
-            ..self
-        }
+    pub fn shadow(mut self) -> Self {
+        self.in_shadow = true;
+        self
     }
 
     /// What a request of this cost is charged.
@@ -327,12 +310,10 @@ impl Policy {
         PolicyId::of(1, name).and(shape)
     }
 
-    fn known_as(self, name: PolicyName) -> Self {
-        Self {
-            id: Self::named_id(&name, self.shape),
-            name,
-            ..self
-        }
+    fn known_as(mut self, name: PolicyName) -> Self {
+        self.id = Self::named_id(&name, self.shape);
+        self.name = name;
+        self
     }
 
     /// The name, in the characters `A-Z a-z 0-9 _ . -`.
@@ -366,6 +347,11 @@ impl Policy {
     pub(crate) fn kept_name(&self) -> &PolicyName {
         &self.name
     }
+}
+
+/// Whether the name of a policy can have this character.
+fn is_of_names(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_.-".contains(character)
 }
 
 /// A span of time in the largest unit that it is a whole number of: `1m`, `90s`, `100ms`.
