@@ -278,7 +278,11 @@ impl Algorithm for DebtBucket {
 const MAX_PARTS: u64 = (1 << 53) - 1;
 /// The longest time from full debt to none.
 const MAX_SPAN_MICROS: u128 = 1 << 52;
-const COARSEST_TICK: u32 = 6;
+
+/// The ticks in which time can be counted, in microseconds: the finest first.
+pub(super) fn ticks() -> impl Iterator<Item = u64> {
+    (0..=6).map(|exponent| 10_u64.pow(exponent))
+}
 
 /// What a bucket is made from.
 #[derive(Debug, Clone, Copy)]
@@ -336,8 +340,7 @@ impl DebtBucket {
 
     /// In the finest ticks with which these numbers can be counted exactly.
     fn of(made_of: MadeOf) -> Result<Self, ConfigError> {
-        let mut ticks = (0..=COARSEST_TICK).map(|exponent| 10_u64.pow(exponent));
-        let bucket = ticks.find_map(|tick| Self::with_tick(made_of, tick));
+        let bucket = ticks().find_map(|tick| Self::with_tick(made_of, tick));
         bucket.ok_or_else(|| {
             let (units, period) = (made_of.quota.units(), made_of.quota.period());
             match made_of.wait {
@@ -353,15 +356,15 @@ impl DebtBucket {
     /// None if these numbers cannot be counted exactly in such ticks.
     fn with_tick(made_of: MadeOf, tick_micros: u64) -> Option<Self> {
         let exact = |number: u128| u64::try_from(number).ok();
-        let (units, period) = (made_of.quota.units(), made_of.quota.period_micros());
+        let quota = made_of.quota;
+        let (units, period) = (quota.units(), quota.period_micros());
         let [n, p, tick] = [units, period, tick_micros].map(u128::from);
         let divisor = greatest_common_divisor(n * tick, p);
         let (rate, unit) = (n * tick / divisor, p / divisor);
         // Without any units nothing is ever paid back, so nothing may be owed.
-        let burst = if n == 0 {
-            0
-        } else {
-            made_of.burst_units.into()
+        let burst = match n {
+            0 => 0,
+            _ => made_of.burst_units.into(),
         };
         let wait_micros = match made_of.wait {
             Some(wait) if burst > 0 => wait.as_micros(),
@@ -387,20 +390,14 @@ impl DebtBucket {
             more += &format!("-w{}", Span(exact(wait.as_micros())?));
         }
         let never = if n == 0 { "-never-paid" } else { "" };
-        let policy = Policy::of_quota(
-            made_of.algorithm,
-            made_of.quota,
-            more,
-            exact(capacity / unit)?,
-            exact(window_micros)?,
-        )
-        .of_shape(format_args!("bucket-{}{never}", Span(tick_micros)));
+        let (limit, window_micros) = (exact(capacity / unit)?, exact(window_micros)?);
+        let policy = Policy::of_quota(made_of.algorithm, quota, more, limit, window_micros);
         let burst_and_rest = made_of
             .at_once_units
             .map_or(0, |units| u128::from(units) * unit + capacity % unit);
         Some(Self {
             made_of,
-            policy,
+            policy: policy.of_shape(format_args!("bucket-{}{never}", Span(tick_micros))),
             capacity: exact(capacity)?,
             unit: exact(unit)?,
             rate: exact(rate)?,

@@ -73,11 +73,13 @@ pub(super) const MAX_UNITS: u64 = (1 << 53) - (1 << 32);
 pub(super) fn countable(quota: Quota) -> Result<Quota, ConfigError> {
     match quota.units() {
         0..=MAX_UNITS => Ok(quota),
-        units => Err(ConfigError::QuotaTooLarge {
-            units,
-            period: quota.period(),
-        }),
+        _ => Err(too_large(quota)),
     }
+}
+
+pub(super) fn too_large(quota: Quota) -> ConfigError {
+    let (units, period) = (quota.units(), quota.period());
+    ConfigError::QuotaTooLarge { units, period }
 }
 
 impl FixedWindow {
@@ -106,13 +108,11 @@ impl FixedWindow {
 
     /// Opens a caller's window at its first request, for one period.
     #[must_use]
-    pub fn from_first_request(self) -> Self {
+    pub fn from_first_request(mut self) -> Self {
         let policy = Policy::of_window("window-from-first", self.quota, "");
-        Self {
-            policy: policy.like(&self.policy),
-            from_first_request: true,
-            ..self
-        }
+        self.policy = policy.like(&self.policy);
+        self.from_first_request = true;
+        self
     }
 
     /// The window that is running now: this one until it is over.

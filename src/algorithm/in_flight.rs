@@ -338,12 +338,9 @@ impl InFlight {
         or_panic(self.try_held_at_most(duration))
     }
 
-    fn try_held_at_most(self, duration: Duration) -> Result<Self, ConfigError> {
-        let held_at_most_micros = held_at_most_micros(duration, MIN_HELD_AT_MOST_MICROS)?;
-        Ok(Self {
-            held_at_most_micros,
-            ..self
-        })
+    fn try_held_at_most(mut self, duration: Duration) -> Result<Self, ConfigError> {
+        self.held_at_most_micros = held_at_most_micros(duration, MIN_HELD_AT_MOST_MICROS)?;
+        Ok(self)
     }
 }
 

@@ -126,13 +126,8 @@ impl MinInterval {
     pub fn try_new(interval: Duration) -> Result<Self, ConfigError> {
         let interval = Quota::try_one_every(interval)?;
         let micros = interval.period_micros();
-        Ok(Self(Policy::of_quota(
-            "min-interval",
-            interval,
-            "",
-            1,
-            micros,
-        )))
+        let policy = Policy::of_quota("min-interval", interval, "", 1, micros);
+        Ok(Self(policy))
     }
 }
 

@@ -524,12 +524,9 @@ impl<A: Additive> Settled<A> {
     /// If the duration is shorter than a microsecond, or longer than 35 years.
     #[must_use]
     #[track_caller]
-    pub fn held_at_most(self, duration: Duration) -> Self {
-        let held_at_most_micros = or_panic(held_at_most_micros(duration, 1));
-        Self {
-            held_at_most_micros,
-            ..self
-        }
+    pub fn held_at_most(mut self, duration: Duration) -> Self {
+        self.held_at_most_micros = or_panic(held_at_most_micros(duration, 1));
+        self
     }
 }
 

@@ -99,11 +99,9 @@ impl SlidingBuckets {
         }
         let precision_micros = micros_rounded_up(precision);
         let sub_counters = quota.period_micros() / precision_micros;
-        if sub_counters > MAX_SUB_COUNTERS {
-            return Err(ConfigError::TooManySubCounters {
-                sub_counters,
-                max: MAX_SUB_COUNTERS,
-            });
+        let max = MAX_SUB_COUNTERS;
+        if sub_counters > max {
+            return Err(ConfigError::TooManySubCounters { sub_counters, max });
         }
         let policy = Self::policy("sliding-buckets", quota, precision_micros);
         Log::new(policy, quota, precision_micros, quota.period_micros()).map(Self)

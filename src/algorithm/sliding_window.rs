@@ -7,8 +7,9 @@ use crate::{
 };
 
 use super::{
+    debt_bucket::ticks,
     described::{Described, Given},
-    fixed_window::{MAX_UNITS, countable},
+    fixed_window::{MAX_UNITS, countable, too_large},
     setters::setters,
 };
 
@@ -227,7 +228,6 @@ impl Algorithm for SlidingWindow {
 
 /// What a Lua number holds exactly.
 const LARGEST: u64 = 1 << 53;
-const COARSEST_TICK: u32 = 6;
 
 impl SlidingWindow {
     /// Two counters, of the running and of the previous window.
@@ -252,12 +252,8 @@ impl SlidingWindow {
             period.is_multiple_of(tick)
                 && u128::from(units) * u128::from(period / tick) <= LARGEST.into()
         };
-        let mut ticks = (0..=COARSEST_TICK).map(|exponent| 10_u64.pow(exponent));
-        let too_large = ConfigError::QuotaTooLarge {
-            units,
-            period: quota.period(),
-        };
-        let tick_micros = ticks.find(weighs_exactly).ok_or(too_large)?;
+        let tick_micros = ticks().find(weighs_exactly);
+        let tick_micros = tick_micros.ok_or_else(|| too_large(quota))?;
         Ok(Self {
             policy: Policy::of_window("sliding-window", quota, ""),
             by: Weighing::new(units, period, tick_micros),
