@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -72,20 +72,18 @@ impl ManualClock {
             Some(now.saturating_add(duration).as_micros())
         };
         // The closure always returns `Some`, so this cannot fail.
-        let _ = self
-            .micros
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
+        let _ = self.micros.fetch_update(SeqCst, SeqCst, later);
     }
 
     /// Sets the time, forward or back.
     pub fn set(&self, now: Timestamp) {
-        self.micros.store(now.as_micros(), Ordering::SeqCst);
+        self.micros.store(now.as_micros(), SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.micros.load(Ordering::SeqCst))
+        Timestamp::from_micros(self.micros.load(SeqCst))
     }
 }
 

@@ -103,12 +103,10 @@ impl fmt::Display for ConfigError {
             Self::PeriodTooShort { period } => {
                 write!(f, "the period {period:?} is shorter than one microsecond")
             }
-            Self::PeriodTooLong { period, max } => {
-                write!(
-                    f,
-                    "{period:?} is longer than {max:?}, the longest time that can be counted"
-                )
-            }
+            Self::PeriodTooLong { period, max } => write!(
+                f,
+                "{period:?} is longer than {max:?}, the longest time that can be counted"
+            ),
             Self::InvalidQuota(text) => write!(
                 f,
                 "{text:?} is not a quota, such as \"20/s\", \"3/10s\" or \"5000/day\" ({UNITS_OF_TIME})"

@@ -96,11 +96,9 @@ impl Quota {
         if period < Duration::from_micros(1) {
             return Err(ConfigError::PeriodTooShort { period });
         }
-        if period > Self::MAX_PERIOD {
-            return Err(ConfigError::PeriodTooLong {
-                period,
-                max: Self::MAX_PERIOD,
-            });
+        let max = Self::MAX_PERIOD;
+        if period > max {
+            return Err(ConfigError::PeriodTooLong { period, max });
         }
         Ok(Self {
             units,

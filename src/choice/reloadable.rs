@@ -62,12 +62,9 @@ impl<L: Limit> Reloadable<L> {
     ///
     /// The new limit has another name; the old limit stays in force.
     pub fn replace(&self, limit: L) -> Result<(), ConfigError> {
-        let old = self.in_force.load();
-        if old.policy_names() != limit.policy_names() {
-            return Err(ConfigError::OtherPolicy {
-                old: old.policy_names(),
-                new: limit.policy_names(),
-            });
+        let (old, new) = (self.in_force.load().policy_names(), limit.policy_names());
+        if old != new {
+            return Err(ConfigError::OtherPolicy { old, new });
         }
         self.in_force.store(Arc::new(limit));
         Ok(())

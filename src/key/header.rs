@@ -109,10 +109,7 @@ impl<B> KeyExtractor<Request<B>> for Header {
         match (lines.next(), lines.next(), self.on_missing) {
             (Some(value), None, _) => Ok(Some(HeaderKey::from(value))),
             (Some(_), Some(_), _) => Err(MissingKey::of_header(&self.name, REPEATED)),
-            (None, _, OnMissing::Reject) => Err(MissingKey::of_header(
-                &self.name,
-                "lacks a required header field",
-            )),
+            (None, _, OnMissing::Reject) => Err(MissingKey::of_header(&self.name, LACKING)),
             (None, _, OnMissing::Skip) => Ok(None),
             (None, _, OnMissing::Share) => Ok(Some(HeaderKey::SHARED)),
         }
@@ -235,6 +232,7 @@ impl fmt::Debug for HeaderKey {
     }
 }
 
+const LACKING: &str = "lacks a required header field";
 /// Two readers may pick different ones of the field's values.
 pub(super) const REPEATED: &str = "repeats a header field that may be there only once";
 

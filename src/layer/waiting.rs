@@ -105,13 +105,9 @@ where
             request: Some(request),
             wait,
         };
-        if let (
-            Some(request),
-            Wait::Turn {
-                queued: Some((query, snapshot)),
-                ..
-            },
-        ) = (&waiting.request, &waiting.wait)
+        if let Some(request) = &waiting.request
+            && let Wait::Turn { queued, .. } = &waiting.wait
+            && let Some((query, snapshot)) = queued
         {
             // If it panics, the turn is given back.
             layer.notify_admitted(request, query, snapshot);

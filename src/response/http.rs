@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, mem, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Request, Response, header::TRANSFER_ENCODING};
+use http::{HeaderMap, Request, Response, header::TRANSFER_ENCODING};
 
 use super::{
     BodyEnd, Reason, Refusal, Respond,
@@ -291,17 +291,11 @@ impl RenderedByHandler {
 /// response, except for the headers that describe the rejection's body.
 fn add_what_is_missing(response: &mut Response<Bytes>, rejection: &Response<Bytes>) {
     let headers = response.headers_mut();
-    let is_missing = |name: &HeaderName| {
-        !headers.contains_key(name)
-            && !name.as_str().starts_with("content-")
-            && name != TRANSFER_ENCODING
-    };
-    let names: Vec<_> = rejection
-        .headers()
-        .keys()
-        .filter(|name| is_missing(name))
-        .collect();
-    for name in names {
+    for name in rejection.headers().keys() {
+        let describes_body = name.as_str().starts_with("content-") || name == TRANSFER_ENCODING;
+        if describes_body || headers.contains_key(name) {
+            continue;
+        }
         for value in rejection.headers().get_all(name) {
             let _ = headers.try_append(name, value.clone());
         }

@@ -45,17 +45,14 @@ impl<'a> Refusal<'a> {
     }
 
     /// The same, of this request.
-    pub(super) fn of_request<B>(self, request: &'a Request<B>) -> Self {
-        let head = RequestHead {
+    pub(super) fn of_request<B>(mut self, request: &'a Request<B>) -> Self {
+        self.request = Some(RequestHead {
             method: request.method(),
             uri: request.uri(),
             headers: request.headers(),
             extensions: request.extensions(),
-        };
-        Self {
-            request: Some(head),
-            ..self
-        }
+        });
+        self
     }
 
     /// Why the request is refused.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{
     problem_json::problem_json,
@@ -44,9 +44,7 @@ fn with_body(status: StatusCode, content_type: &'static str, body: String) -> Re
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static(content_type);
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 

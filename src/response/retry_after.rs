@@ -11,10 +11,8 @@ use crate::decision::Decision;
 pub(super) fn set(decision: &Decision, headers: &mut HeaderMap) {
     if let Some(wait) = decision.retry_after() {
         let seconds = whole_seconds(wait).max(1);
-        if headers
-            .get(RETRY_AFTER)
-            .is_none_or(|announced| is_sooner(announced, seconds))
-        {
+        let announced = headers.get(RETRY_AFTER);
+        if announced.is_none_or(|announced| is_sooner(announced, seconds)) {
             set_field::set(headers, RETRY_AFTER, HeaderValue::from(seconds));
         }
     }
@@ -42,11 +40,8 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 
 /// Whether the announced wait is a smaller number of seconds; a date is kept.
 fn is_sooner(announced: &HeaderValue, seconds: u64) -> bool {
-    let announced = announced
-        .to_str()
-        .ok()
-        .and_then(|announced| announced.parse::<u64>().ok());
-    announced.is_some_and(|announced| announced < seconds)
+    let announced = announced.to_str().map(str::parse::<u64>);
+    matches!(announced, Ok(Ok(announced)) if announced < seconds)
 }
 
 #[cfg(test)]

@@ -46,11 +46,6 @@ impl Methods {
         bit.map_or(Self::OTHER, |bit| Self(1 << bit))
     }
 
-    #[inline]
-    fn include(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
     /// `GET` includes `HEAD`: routers serve it with the same handler.
     fn parse(list: &str) -> Result<Self, String> {
         let mut methods = 0;
@@ -137,7 +132,7 @@ pub(super) struct Candidate {
 impl Candidate {
     #[inline]
     pub(super) fn is_for(&self, method: Methods) -> bool {
-        self.methods.include(method)
+        self.methods.0 & method.0 == method.0
     }
 }
 

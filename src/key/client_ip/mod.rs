@@ -126,11 +126,8 @@ impl ClientIp {
     pub fn try_x_forwarded_for(
         trusted: impl IntoIterator<Item: AsRef<str>>,
     ) -> Result<Self, ConfigError> {
-        Self::try_new(
-            HeaderName::from_static("x-forwarded-for"),
-            HeaderFormat::XForwardedFor,
-            trusted,
-        )
+        let name = HeaderName::from_static("x-forwarded-for");
+        Self::try_new(name, HeaderFormat::XForwardedFor, trusted)
     }
 
     /// Charges a request to the client that trusted proxies name in `Forwarded` (RFC 7239).
@@ -219,11 +216,8 @@ impl ClientIp {
         name: impl AsRef<str>,
         trusted: impl IntoIterator<Item: AsRef<str>>,
     ) -> Result<Self, ConfigError> {
-        Self::try_new(
-            parse_name(name.as_ref())?,
-            HeaderFormat::OneAddress,
-            trusted,
-        )
+        let name = parse_name(name.as_ref())?;
+        Self::try_new(name, HeaderFormat::OneAddress, trusted)
     }
 
     /// Makes all IPv6 clients with the same first `bits` bits share one bucket (default: 64).

@@ -38,13 +38,6 @@ impl TrustedProxies {
     }
 }
 
-/// The blocks of IPv6 addresses that are IPv4 ones.
-fn ipv4_in_ipv6() -> impl Iterator<Item = Ipv6Net> {
-    IPV4_IN_IPV6
-        .into_iter()
-        .map(|start| Ipv6Net::new_assert(start, 96))
-}
-
 /// The block in canonical form: two blocks if it contains all of IPv4 and some of IPv6.
 fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     let net = cidr
@@ -55,13 +48,14 @@ fn parse(cidr: &str) -> Result<Vec<IpNet>, ConfigError> {
     let IpNet::V6(v6) = net else {
         return Ok(vec![net]);
     };
-    if let Some(block) = ipv4_in_ipv6().find(|block| block.contains(&v6))
+    let ipv4_in_ipv6 = IPV4_IN_IPV6.map(|start| Ipv6Net::new_assert(start, 96));
+    if let Some(block) = ipv4_in_ipv6.iter().find(|block| block.contains(&v6))
         && let IpAddr::V4(v4) = canonical(IpAddr::V6(v6.addr()))
     {
         let bits = v6.prefix_len() - block.prefix_len();
         return Ok(vec![Ipv4Net::new_assert(v4, bits).into()]);
     }
-    if ipv4_in_ipv6().any(|block| v6.contains(&block)) {
+    if ipv4_in_ipv6.iter().any(|block| v6.contains(block)) {
         return Ok(vec![net, Ipv4Net::default().into()]);
     }
     Ok(vec![net])
