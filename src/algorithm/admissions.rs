@@ -96,14 +96,12 @@ impl Admissions {
     /// The entries after so many of the earlier ones, which reach to this total.
     #[inline]
     fn after(&self, over: usize, before: u64) -> Counted {
+        let first = self.earlier.get(over);
         Counted {
             over,
             before,
             units: self.total - before,
-            first_slot: self
-                .earlier
-                .get(over)
-                .map_or(self.stamp, |entry| entry.slot),
+            first_slot: first.map_or(self.stamp, |entry| entry.slot),
         }
     }
 

@@ -295,10 +295,8 @@ pub struct MemberReply {
 impl MemberReply {
     /// What is held, as amounts that count as spent: at the end of their generation, or now.
     pub(super) fn held_units(&self) -> Vec<(u64, Timestamp)> {
-        let generations = self
-            .held
-            .chunks_exact(3)
-            .filter(|generation| generation[2] > 0);
+        let generations = self.held.chunks_exact(3);
+        let generations = generations.filter(|generation| generation[2] > 0);
         let spent = |generation: &[u64]| {
             let ends = Timestamp::from_micros(generation[1]);
             (generation[2], ends.min(self.now).max(self.at))

@@ -36,7 +36,7 @@ use crate::{
         limit::OneKey, script::retention_micros, setters::Named,
     },
     clock::Timestamp,
-    decision::{Counts, LazyStatus, PolicyDecision},
+    decision::{Counts, JudgedCost, LazyStatus, PolicyDecision},
     error::{ConfigError, or_panic},
 };
 
@@ -290,7 +290,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
 
     fn refused_for(&self, wait: Duration, now: Timestamp) -> Self::Snapshot {
         let status = KeyLimit::refused_for(&self.rule, wait, now);
-        self.receipt(status, &Default::default(), 0, false)
+        self.receipt(status, Generation::default(), (0, false))
     }
 
     fn snapshot(
@@ -306,7 +306,7 @@ impl<A: Additive> KeyLimit for Settled<A> {
             let status = self.rule.policy().as_enforced(asked, |asked| {
                 LazyStatus::Known(self.rule.status_beside(&state.state, held, asked, now))
             });
-            self.receipt(status, &state.generations, cost, admitted)
+            self.receipt(status, state.generations[1], asked)
         })
     }
 }
@@ -322,13 +322,8 @@ impl<A: Additive> Settled<A> {
     }
 
     /// It names the later generation if the cost is held there.
-    fn receipt(
-        &self,
-        status: LazyStatus,
-        [_, later]: &[Generation; 2],
-        cost: u32,
-        admitted: bool,
-    ) -> SettledSnapshot {
+    fn receipt(&self, status: LazyStatus, later: Generation, cost: JudgedCost) -> SettledSnapshot {
+        let (cost, admitted) = cost;
         let is_held = admitted && cost > 0 && self.held_at_most_micros > 0;
         SettledSnapshot {
             status,
@@ -475,10 +470,10 @@ where
             let state = SettledState::of(state, generations, member.at);
             return Some(self.snapshot(&state, member.cost, member.admitted, member.now));
         }
-        let (cost, admitted) = (member.cost, member.admitted);
+        let asked = (member.cost, member.admitted);
         // The script has told how the list is beside what is held.
         let status = self.rule.read(&mut vec![member].into_iter())?;
-        Some(self.receipt(status, &generations, cost, admitted))
+        Some(self.receipt(status, generations[1], asked))
     }
 }
 

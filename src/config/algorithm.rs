@@ -91,10 +91,8 @@ pub(super) fn read<'de, A, D: Deserializer<'de>>(
     choices: &[Choice<A>],
 ) -> Result<A, D::Error> {
     let Distinct(map) = Distinct::deserialize(deserializer)?;
-    let choice = choose(choices, &map);
-    choice
-        .and_then(|choice| choice.build(map))
-        .map_err(D::Error::custom)
+    let rule = choose(choices, &map).and_then(|choice| choice.build(map));
+    rule.map_err(D::Error::custom)
 }
 
 /// What the fields name. Of two with the same name the one that has all of the fields, if one has.

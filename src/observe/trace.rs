@@ -197,16 +197,14 @@ fn printed(key: &impl Debug) -> String {
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for (index, character) in text.chars().enumerate() {
+        // Line and paragraph separators, and what turns the direction of a line.
+        let breaks = matches!(character, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
         match character {
             _ if index == MAX_KEY_LEN => {
                 line.push('…');
                 break;
             }
-            // Line and paragraph separators, and what turns the direction of a line.
-            '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
-                line.extend(character.escape_default());
-            }
-            _ if character.is_control() => line.extend(character.escape_default()),
+            _ if breaks || character.is_control() => line.extend(character.escape_default()),
             _ => line.push(character),
         }
     }

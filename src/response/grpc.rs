@@ -395,9 +395,7 @@ fn status_message(code: u16, text: &str, details: &[Vec<u8>]) -> Vec<u8> {
     let status = Message::default().integer(1, code.into());
     let status = status.bytes(2, text.as_bytes());
     let details = details.iter();
-    details
-        .fold(status, |status, detail| status.bytes(3, detail))
-        .0
+    details.fold(status, |all, detail| all.bytes(3, detail)).0
 }
 
 /// `google.rpc.RetryInfo { retry_delay = 1 }` in a `google.protobuf.Any`.
