@@ -269,7 +269,7 @@ pub(crate) type ScriptReply = std::vec::IntoIter<MemberReply>;
 
 /// How one member decided, and what it replied.
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MemberReply {
     /// The cost that this is about: 0 if it is admitted and was not charged.
     pub cost: u32,

@@ -53,11 +53,9 @@ impl Shared {
                 window = window.min(policy.window_micros());
             }
         });
+        let mut held_at_most = parameters[own..].iter().step_by(2);
         KeyQuery {
-            holds: parameters[own..]
-                .iter()
-                .step_by(2)
-                .any(|&at_most| at_most > 0),
+            holds: held_at_most.any(|&at_most| at_most > 0),
             keys: self.keys(policy, &scripts, key),
             parameters,
             limit: at_once,
@@ -74,9 +72,9 @@ impl Shared {
         scripts: &Scripts,
         key: &K,
     ) -> Vec<Bytes> {
-        let mut start = Vec::with_capacity(self.key_start.len() + scripts.layout.len() + 96);
         let id = URL_SAFE_NO_PAD.encode(policy.as_u64().to_be_bytes());
         let (layout, id) = (scripts.layout.as_bytes(), id.as_bytes());
+        let mut start = Vec::with_capacity(self.key_start.len() + layout.len() + 96);
         for part in [&self.key_start[..], layout, b":", id, b":"] {
             start.extend_from_slice(part);
         }
@@ -84,8 +82,7 @@ impl Shared {
         key.write_to(&mut parts);
         let mut bucket = parts.into_bytes();
         bucket.push(b'}');
-        let mut keys = Vec::with_capacity(1 + scripts.lists);
-        keys.push(Bytes::from(bucket));
+        let mut keys = vec![Bytes::from(bucket)];
         for number in 1..=scripts.lists {
             let list = [&keys[0][..], number.to_string().as_bytes()].concat();
             keys.push(Bytes::from(list));
@@ -94,11 +91,7 @@ impl Shared {
     }
 
     /// The first argument of a script about these.
-    pub(super) fn arguments<'q>(
-        &self,
-        queries: impl IntoIterator<Item = &'q KeyQuery>,
-        units: Units<'_>,
-    ) -> Bytes {
+    pub(super) fn arguments(&self, queries: &[KeyQuery], units: Units<'_>) -> Bytes {
         let mut numbers = Vec::with_capacity(ARGUMENTS_LEN);
         push(&mut numbers, units.op() as u8 as f64);
         // Without a clock of its own the server's counts.
@@ -192,8 +185,7 @@ fn admissions<'a>(
             (_, true) => 2,
             _ => 0,
         };
-        let (own, rest) = numbers.split_at(count.min(numbers.len()));
-        numbers = rest;
+        let own = numbers.split_off(..count).unwrap_or_default();
         let was_charged = !member.in_shadow || charged.get(at) == Some(&1.0);
         (member, was_charged, own)
     })
@@ -261,9 +253,8 @@ pub(super) fn units_of(member: &Member, units: u32) -> u32 {
 /// What each member is charged for each of these costs, for a script that decides about several.
 pub(super) fn costs_of_each(queries: &[KeyQuery], costs: &[u32]) -> Bytes {
     let members = || (queries.iter()).flat_map(|query| query.scripts.script.members());
-    let each = costs
-        .iter()
-        .flat_map(|&cost| members().map(move |it| units_of(it, cost)));
+    let of_members = |&cost: &u32| members().map(move |it| units_of(it, cost));
+    let each = costs.iter().flat_map(of_members);
     each.flat_map(u32::to_le_bytes).collect()
 }
 
@@ -272,9 +263,8 @@ fn push_members<'q>(numbers: &mut Vec<u8>, query: &'q KeyQuery, units: Units<'_>
     let (script, place, mut parameters) = (&query.scripts.script, query.place, &*query.parameters);
     for (member, was_charged, admission) in admissions(script, units.admission()) {
         push(numbers, units.of(member, was_charged));
-        let (own, rest) = parameters.split_at(member.parameters.len().min(parameters.len()));
-        own.iter().for_each(|&number| push(numbers, number as f64));
-        parameters = rest;
+        let own = parameters.split_off(..member.parameters.len());
+        (own.into_iter().flatten()).for_each(|&number| push(numbers, number as f64));
         if member.in_flight {
             push(numbers, place.process);
             push(numbers, place.number);

@@ -47,8 +47,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         // If any of the scripts is misconfigured, all are.
         let explained = |error| {
             self.all.iter().fold(error, |error, query| {
-                let slot = self.shared.servers.slot_of(&query.keys[0]);
-                (self.shared).explained(error, &query.scripts.loadable, slot)
+                (self.shared).explained(error, &query.scripts.loadable, &query.keys[0])
             })
         };
         let cost = ask.cost();
@@ -56,8 +55,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let looks = self.ask_each(all, Ask::Look(cost), Wait::Until(deadline));
         let looks = looks.await.into_iter().map(|(_, look)| look);
         let looks = (looks.collect::<Result<Vec<_>, _>>()).map_err(explained)?;
-        let all_admit = (self.replies(&looks, cost)).is_some_and(|replies| replies.admitted);
-        if ask.charge() == 0 || !all_admit {
+        let looked = Replies::read(&self.all, &looks, cost);
+        if ask.charge() == 0 || !looked.is_some_and(|replies| replies.admitted) {
             return Ok(looks);
         }
         // Charges are taken back even if the request is dropped.
@@ -74,8 +73,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         deadline: Instant,
     ) -> Result<Vec<Bytes>, StoreError> {
         let admits = |at: usize, reply: &Bytes| {
-            let (script, reply) = ([&self.all[at].scripts.script], slice::from_ref(reply));
-            Replies::read(&script, reply, cost).is_some_and(|replies| replies.admitted)
+            let replies = Replies::read(&self.all[at..=at], slice::from_ref(reply), cost);
+            replies.is_some_and(|replies| replies.admitted)
         };
         let (mut answers, mut charged) = (peeked, Vec::new());
         let (mut all_admit, mut failed) = (true, None);
@@ -117,12 +116,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     async fn take_back(&self, at: usize, charge: Bytes, (others, cost): (&[Bytes], u32)) {
         let (query, mut answers) = (&self.all[at], others.to_vec());
         answers[at] = charge.clone();
-        let admission = self
-            .read(&answers, cost, Origin::ASKED)
-            .and_then(|verdict| {
-                let admissions = self.limit.admissions(&verdict.snapshot);
-                admissions.into_iter().nth(at)
-            });
+        let verdict = self.read(&answers, cost, Origin::ASKED);
+        let admissions = verdict.map(|it| self.limit.admissions(&it.snapshot));
+        let admission = admissions.and_then(|all| all.into_iter().nth(at));
         let admission = admission.unwrap_or_default();
         let charge = reply::value_of(&query.scripts.script, &charge);
         let units = if query.holds {
@@ -151,10 +147,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let begin = |at: usize| {
             let all = Arc::clone(self);
             let asking = in_a_task(async move {
-                let KeyQuery { scripts, keys, .. } = &all.all[at];
-                let arguments = [(all.shared).arguments([&all.all[at]], Units::Asked(ask))];
-                let script = Some(&*scripts.loadable);
-                let replies = all.shared.replies(script, (keys, &arguments), wait).await?;
+                let asked = (&all.all[at..=at], Units::Asked(ask));
+                let script = &all.all[at].scripts.loadable;
+                let replies = all.shared.ask(script, asked, None, wait).await?;
                 replies.into_iter().next().ok_or_else(failure::unreadable)
             });
             (at, asking)

@@ -34,16 +34,15 @@ fn kind_of(code: &str) -> Option<StoreErrorKind> {
 /// The reply, or one for each decision that shares the call; or the message of an error.
 pub(super) fn replies_or_error(frame: Resp3Frame) -> Result<Vec<Bytes>, String> {
     match frame {
-        Resp3Frame::BlobString { data, .. }
-        | Resp3Frame::SimpleString { data, .. }
-        | Resp3Frame::VerbatimString { data, .. } => Ok(vec![data]),
+        Resp3Frame::BlobString { data, .. } | Resp3Frame::SimpleString { data, .. } => {
+            Ok(vec![data])
+        }
         Resp3Frame::Number { .. } => Ok(vec![Bytes::new()]),
         Resp3Frame::Array { data, .. } => {
             let all = data.into_iter().map(replies_or_error);
             Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
         }
         Resp3Frame::SimpleError { data, .. } => Err(data.to_string()),
-        Resp3Frame::BlobError { data, .. } => Err(String::from_utf8_lossy(&data).into_owned()),
         _ => Err("an answer of an unexpected kind".to_owned()),
     }
 }
@@ -86,11 +85,8 @@ pub(super) fn redirect(message: &str, sender: &str) -> Option<(Server, bool)> {
     let (code, _slot, address) = (words.next()?, words.next()?, words.next()?);
     let (host, port) = address.rsplit_once(':')?;
     let port = port.parse().ok()?;
-    let host = if ["", "?"].contains(&host) {
-        sender
-    } else {
-        host
-    };
+    let is_unnamed = ["", "?"].contains(&host);
+    let host = if is_unnamed { sender } else { host };
     let server = Server::new(host.to_owned(), port);
     match code {
         "MOVED" => Some((server, false)),
@@ -107,10 +103,7 @@ pub(super) fn no_connection(error: &Error) -> StoreError {
 /// The first attempt to connect has not ended, so whether Redis accepts this client is not known.
 /// This is not `Unavailable`: else, with a wrong password, the first requests would be admitted.
 pub(super) fn not_connected_yet() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Misconfigured,
-        "not connected to Redis yet: the first attempt is under way",
-    )
+    misconfigured("not connected to Redis yet: the first attempt is under way")
 }
 
 /// The error of a call that fred could not complete in this time: Redis has not answered.
@@ -158,6 +151,11 @@ pub(super) fn runtime_ends() -> StoreError {
 /// Another reason why Redis cannot be asked for now.
 pub(super) fn unavailable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, why)
+}
+
+/// What the operator has to fix.
+pub(super) fn misconfigured(why: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, why.into())
 }
 
 pub(super) fn unreadable() -> StoreError {

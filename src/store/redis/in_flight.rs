@@ -81,19 +81,17 @@ impl InFlightPlaces {
 fn renewed_every(query: &KeyQuery) -> Duration {
     let (mut shortest, mut parameters) = (u64::MAX, &*query.parameters);
     for member in query.scripts.script.members() {
-        let (own, rest) = parameters.split_at(member.parameters.len().min(parameters.len()));
-        if member.in_flight {
-            shortest = shortest.min(own.last().copied().unwrap_or(u64::MAX));
+        let own = parameters.split_off(..member.parameters.len());
+        if let (true, Some([.., lease])) = (member.in_flight, own) {
+            shortest = shortest.min(*lease);
         }
-        parameters = rest;
     }
     Duration::from_micros(shortest / 4)
 }
 
 /// Forgets a bucket in which nothing is in flight.
 fn forget(buckets: &mut HashMap<Bytes, Bucket>, key: &Bytes) {
-    let task = buckets.remove(key).and_then(|bucket| bucket.task);
-    if let Some(task) = task {
+    if let Some(task) = buckets.remove(key).and_then(|bucket| bucket.task) {
         task.abort();
     }
 }
@@ -165,24 +163,22 @@ impl Shared {
         if !has_a_place(&query.scripts.script, admission) {
             return None;
         }
-        let (query, place) = {
-            let mut buckets = lock(&self.in_flight.buckets);
-            let bucket = buckets.get_mut(&query.keys[0])?;
-            bucket.running = bucket.running.saturating_sub(1);
-            bucket.sure = bucket.sure.saturating_sub(1);
-            if Handle::try_current().is_err() {
-                // It is said by the next renewal.
-                bucket.wake.notify_one();
-                return None;
-            }
-            let place = self.in_flight.place(bucket.sure as f64);
-            let ended = (bucket.query.clone(), place);
-            if bucket.running == 0 {
-                forget(&mut buckets, &query.keys[0]);
-            }
-            ended
-        };
-        Some(self.send_place(query, (place, -1), self.late()))
+        let mut buckets = lock(&self.in_flight.buckets);
+        let bucket = buckets.get_mut(&query.keys[0])?;
+        bucket.running = bucket.running.saturating_sub(1);
+        bucket.sure = bucket.sure.saturating_sub(1);
+        if Handle::try_current().is_err() {
+            // It is said by the next renewal.
+            bucket.wake.notify_one();
+            return None;
+        }
+        let place = self.in_flight.place(bucket.sure as f64);
+        let ended = bucket.query.clone();
+        if bucket.running == 0 {
+            forget(&mut buckets, &query.keys[0]);
+        }
+        drop(buckets);
+        Some(self.send_place(ended, (place, -1), self.late()))
     }
 
     /// Says that a request has ended (-1), or nothing new (0).

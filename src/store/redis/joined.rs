@@ -75,11 +75,6 @@ impl Subject {
     fn parts(&self) -> impl Iterator<Item = (*const Scripts, &[Bytes], &[u64])> {
         (self.queries.iter()).map(|it| (Arc::as_ptr(&it.scripts), &it.keys[..], &it.parameters[..]))
     }
-
-    pub(super) fn keys(&self) -> Vec<Bytes> {
-        let all = self.queries.iter().flat_map(|query| &query.keys);
-        all.cloned().collect()
-    }
 }
 
 impl PartialEq for Subject {
@@ -146,6 +141,12 @@ impl OnTheWay {
     }
 }
 
+/// The reply to the decision at this place of a call.
+fn replied(replies: &[Bytes], place: usize) -> Result<Replied, StoreError> {
+    let reply = replies.get(place).ok_or_else(failure::unreadable)?;
+    Ok((reply.clone(), Origin::ASKED))
+}
+
 /// The replies to so many decisions: where the limit is overridden, it is one for all of them.
 pub(super) fn of_each(replies: Vec<Bytes>, decisions: usize) -> Vec<Bytes> {
     match &*replies {
@@ -183,11 +184,7 @@ impl Shared {
         };
         let mut answer = match joined {
             Ok(answer) => answer,
-            Err(call) => {
-                let reply = call.ask(&[cost], deadline).await?.into_iter().next();
-                let reply = reply.map(|reply| (reply, Origin::ASKED));
-                return reply.ok_or_else(failure::unreadable);
-            }
+            Err(call) => return replied(&call.ask(&[cost], deadline).await?, 0),
         };
         self.send_next(subject, 0, |calls| calls.waiting.len() >= MAX_DECISIONS);
         let soon = asked_at + self.deadline() / SENT_WITHIN;
@@ -201,8 +198,7 @@ impl Shared {
         match answered {
             Ok(Ok(answer)) => answer,
             _ if Instant::now() >= deadline => {
-                let slot = self.servers.slot_of(&subject.queries[0].keys[0]);
-                Err(self.missed_call(&subject.script, slot))
+                Err(self.missed_call(&subject.script, &subject.queries[0].keys[0]))
             }
             _ => Err(failure::runtime_ends()),
         }
@@ -284,13 +280,8 @@ impl Call {
             self.shared.usage().joined += replies.len() as u64;
         }
         for (at, decision) in decisions.into_iter().enumerate() {
-            let reply = match &replies {
-                Ok(replies) => {
-                    let reply = replies.get(at).map(|reply| (reply.clone(), Origin::ASKED));
-                    reply.ok_or_else(failure::unreadable)
-                }
-                Err(error) => Err(error.clone()),
-            };
+            let reply = replies.as_ref().map_err(StoreError::clone);
+            let reply = reply.and_then(|replies| replied(replies, at));
             let _ = decision.answer.send(reply);
         }
     }
@@ -304,16 +295,18 @@ impl Call {
             // What is held is kept also if the caller goes away.
             in_a_task(async move { leasing.ask(&costs, wait).await }).await?
         } else {
-            let (script, words) = match *costs {
-                [only] => (&*subject.script, vec![self.arguments(only)]),
-                _ => {
-                    let each = costs_of_each(&subject.queries, costs);
-                    (subject.script.joined(), vec![self.arguments(0), each])
-                }
+            let queries = &subject.queries[..];
+            let (script, cost, each) = match *costs {
+                [only] => (&*subject.script, only, None),
+                _ => (
+                    subject.script.joined(),
+                    0,
+                    Some(costs_of_each(queries, costs)),
+                ),
             };
-            let sent = (&subject.keys()[..], &words[..]);
-            let replies = shared.replies(Some(script), sent, Wait::Until(deadline));
-            let replies = of_each(replies.await?, costs.len());
+            let (asked, wait) = (Units::Asked(Ask::Charge(cost)), Wait::Until(deadline));
+            let replies = shared.ask(script, (queries, asked), each, wait).await?;
+            let replies = of_each(replies, costs.len());
             shared.count_use(subject, costs, &replies);
             replies
         };
@@ -360,11 +353,6 @@ impl Call {
         {
             self.shared.remember(subject, asked, cost, &reply);
         }
-    }
-
-    fn arguments(&self, cost: u32) -> Bytes {
-        let units = Units::Asked(Ask::Charge(cost));
-        self.shared.arguments(&*self.subject.queries, units)
     }
 }
 

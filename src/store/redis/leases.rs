@@ -144,13 +144,11 @@ impl Shared {
         let of_members = (&subject.queries[0].scripts.script, &lease.by_member[..]);
         let reply = without_held(&lease.reply, lease.left, of_members);
         if ask.charge() > 0 {
+            let units = u64::from(ask.charge());
+            bucket.used.count(now.at, leases.time, [1, units]);
             let mut usage = self.usage();
             usage.leased += 1;
-            usage.units_held -= u64::from(ask.charge());
-            drop(usage);
-            bucket
-                .used
-                .count(now.at, leases.time, [1, ask.charge().into()]);
+            usage.units_held -= units;
         }
         Some((reply, origin))
     }
@@ -249,11 +247,9 @@ impl Leasing {
         costs: &[u32],
         wait: Wait,
     ) -> Result<Vec<Bytes>, StoreError> {
-        let (shared, keys) = (&self.shared, self.subject.keys());
-        let nothing = Units::Asked(Ask::Look(0));
-        let arguments = shared.arguments(&*self.subject.queries, nothing);
-        let (script, words) = (self.subject.script.leased(), [arguments, self.steps(costs)]);
-        let replies = shared.replies(Some(script), (&keys, &words), wait).await;
+        let (script, steps) = (self.subject.script.leased(), self.steps(costs));
+        let nothing = (&self.subject.queries[..], Units::Asked(Ask::Look(0)));
+        let replies = self.shared.ask(script, nothing, Some(steps), wait).await;
         self.answered(replies, costs)
     }
 
@@ -298,12 +294,11 @@ impl Leasing {
         if unspent > 0 {
             self.shared.gave_back(&self.subject);
         }
-        let mut usage = self.shared.usage();
+        let [unspent, wanted] = [unspent, self.wanted].map(u64::from);
         match &replies {
-            Ok(_) => usage.units_given_back += u64::from(unspent),
-            Err(_) => usage.units_lost += u64::from(unspent) + u64::from(self.wanted),
+            Ok(_) => self.shared.usage().units_given_back += unspent,
+            Err(_) => self.shared.usage().units_lost += unspent + wanted,
         }
-        drop(usage);
         let mut replies = of_each(replies?, costs.len());
         if self.settled.is_some() && replies.len() > costs.len() {
             replies.remove(0);

@@ -35,7 +35,7 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn new(settings: Settings) -> Self {
-        let hosts = settings.hosts();
+        let host = settings.hosts().first().map(|first| first.host.to_string());
         let (settings, events) = (Arc::new(settings), Arc::<Events>::default());
         let connection = |_| {
             Arc::new(Connection {
@@ -45,9 +45,7 @@ impl Node {
             })
         };
         Self {
-            host: hosts
-                .first()
-                .map_or_else(String::new, |first| first.host.to_string()),
+            host: host.unwrap_or_default(),
             connections: (0..settings.connections.max(1)).map(connection).collect(),
             next: AtomicUsize::new(0),
             keepers: Mutex::default(),

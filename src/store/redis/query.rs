@@ -1,6 +1,7 @@
 //! What is asked of Redis about one request: by each of its limits, about a key.
 
 use std::{
+    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -65,15 +66,13 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
             let verdict = query.read(&answers, ask.cost(), origin);
             verdict.ok_or_else(failure::unreadable)
         });
-        match ask {
-            Ask::Charge(_) => shared.usage().count(&verdict),
+        if let Ask::Charge(_) = ask {
+            shared.usage().count(&verdict);
+        } else if verdict.as_ref().is_ok_and(|seen| seen.admitted)
+            && let Some(subject) = query.subject()
+        {
             // What was refused before is no longer true.
-            Ask::Look(_) if verdict.as_ref().is_ok_and(|seen| seen.admitted) => {
-                if let Some(subject) = query.subject() {
-                    shared.forget(&subject);
-                }
-            }
-            Ask::Look(_) => {}
+            shared.forget(&subject);
         }
         if query.all.iter().any(|one| one.place.process != 0.0) {
             query.have_begun(&verdict);
@@ -124,7 +123,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let fits_after = |reply: &Bytes, cost| self.fits_after(subject, reply, cost);
         let (reply, origin) = self.shared.refused(subject, cost, fits_after)?;
         // An outage that is known is told instead.
-        if self.shared.is_out(&self.all[0].keys[0]) {
+        if self.shared.is_out(&self.all[0].keys[0], false) {
             return None;
         }
         let refused = self.read(&[reply], cost, origin)?;
@@ -138,9 +137,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     /// refused it would admit it, or, by a list, until more is replenished, of which the reply says
     /// nothing.
     fn fits_after(&self, subject: &Subject, reply: &Bytes, cost: u32) -> Option<u64> {
-        let reply = std::slice::from_ref(reply);
+        let reply = slice::from_ref(reply);
         let has_a_list = subject.has(Member::has_list);
-        if has_a_list && self.replies(reply, cost)?.hold_beside_a_list() {
+        if has_a_list && Replies::read(&self.all, reply, cost)?.hold_beside_a_list() {
             // What others hold comes back at any time, and a list does not say what fits then.
             return Some(0);
         }
@@ -164,29 +163,19 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, Origin), StoreError> {
         let asked_at = Instant::now();
         let deadline = asked_at + self.shared.deadline();
-        let (answers, origin) = if self.all.is_empty() {
-            (Vec::new(), Origin::ASKED)
-        } else if let Some(subject) = self.subject().filter(|_| ask.charge() > 0) {
-            let (answer, origin) = self.shared.decide(&subject, ask.cost(), asked_at).await?;
-            (vec![answer], origin)
+        let (mut answers, mut origin) = (Vec::new(), Origin::ASKED);
+        if let Some(subject) = self.subject().filter(|_| ask.charge() > 0) {
+            let (answer, its_origin) = self.shared.decide(&subject, ask.cost(), asked_at).await?;
+            (answers, origin) = (vec![answer], its_origin);
         } else if let Some(script) = self.script_of_all() {
-            let arguments = [self.shared.arguments(&*self.all, Units::Asked(ask))];
-            let keys = self.all.iter().flat_map(|query| query.keys.clone());
-            let keys: Vec<_> = keys.collect();
-            let (words, wait) = ((&keys[..], &arguments[..]), Wait::Until(deadline));
-            let answers = self.shared.replies(Some(&script), words, wait).await?;
-            (answers, Origin::ASKED)
-        } else {
-            let answers = self.decide_across_slots(ask, deadline).await?;
-            (answers, Origin::ASKED)
-        };
-        if let [only] = &*answers
-            && self.all.len() > 1
-            && overridden(only).is_some()
-        {
-            // One of several limits is overridden: then each is asked by itself.
-            let answers = self.decide_across_slots(ask, deadline).await?;
-            return Ok((answers, Origin::ASKED));
+            let (asked, wait) = ((&self.all[..], Units::Asked(ask)), Wait::Until(deadline));
+            answers = self.shared.ask(&script, asked, None, wait).await?;
+        }
+        let is_overridden = matches!(&answers[..], [only] if overridden(only).is_some());
+        // No script is about all of them, or one is overridden: then each is asked by itself.
+        if self.all.len() > 1 && (answers.is_empty() || is_overridden) {
+            answers = self.decide_across_slots(ask, deadline).await?;
+            origin = Origin::ASKED;
         }
         Ok((answers, origin))
     }
@@ -205,11 +194,6 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         self.shared.script_cache.script_of_several(scripts)
     }
 
-    pub(super) fn replies(&self, answers: &[Bytes], cost: u32) -> Option<Replies> {
-        let scripts: Vec<_> = self.all.iter().map(|query| &query.scripts.script).collect();
-        Replies::read(&scripts, answers, cost)
-    }
-
     /// What was decided: by the reply about all of them, or by one about each. Its status is
     /// told as of now.
     pub(super) fn read(
@@ -218,7 +202,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         cost: u32,
         origin: Origin,
     ) -> Option<Verdict<L::Snapshot>> {
-        let mut replies = self.replies(answers, cost)?;
+        let mut replies = Replies::read(&self.all, answers, cost)?;
         let later = Duration::from_micros(origin.micros_ago);
         for member in &mut replies.members {
             member.now = member.now.saturating_add(later);
@@ -251,22 +235,16 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         let resetting = async move {
             let shared = &self.shared;
             let set = overriding.map(|overriding| shared.override_arguments(overriding));
-            let write = async |keys: &[Bytes], arguments: &[Bytes]| {
-                let words = (keys, arguments);
-                let written = shared.replies(None, words, shared.request_waits()).await;
-                shared.health.record(&written, []);
-                written
-            };
+            let set = set.unwrap_or_default();
             for KeyQuery { keys, .. } in &*self.all {
                 let _changing = shared.changing(&keys[0]);
-                let mut deleted = &keys[..];
-                if let Some(set) = &set {
-                    // The lists afterwards: nobody writes them while it is in force.
-                    write(&keys[..1], set).await?;
-                    deleted = &keys[1..];
-                }
-                if !deleted.is_empty() {
-                    write(deleted, &[]).await?;
+                // The lists afterwards: nobody writes them while it is in force.
+                let (state, deleted) = keys.split_at(usize::from(!set.is_empty()));
+                let commands = [(state, &set[..]), (deleted, &[])];
+                for command in commands.into_iter().filter(|(keys, _)| !keys.is_empty()) {
+                    let written = shared.replies(None, command, shared.request_waits()).await;
+                    shared.health.record(&written, []);
+                    written?;
                 }
             }
             Ok(())
@@ -329,7 +307,7 @@ impl Shared {
         units: Units<'_>,
         wait: Wait,
     ) -> Later<Written> {
-        let mut arguments = vec![self.arguments([query], units)];
+        let mut arguments = vec![self.arguments(slice::from_ref(query), units)];
         if let Units::TakenBack(_, _, value) = units {
             arguments.push(value.clone());
         }

@@ -1,5 +1,7 @@
 //! Reads the reply of a script: `frame.lua` says what it is.
 
+use std::slice;
+
 use bytes::Bytes;
 
 use crate::{
@@ -7,7 +9,7 @@ use crate::{
     clock::Timestamp,
 };
 
-use super::arguments::units_of;
+use super::arguments::{KeyQuery, units_of};
 
 /// Whether a decision has charged its cost.
 pub(super) fn is_charged(answer: &Bytes) -> bool {
@@ -32,11 +34,10 @@ pub(super) fn value_of_override(overriding: Override) -> Vec<u8> {
 
 /// What has decided instead of a limit, and when; none, if it was the limit.
 pub(super) fn overridden(answer: &Bytes) -> Option<(Override, Timestamp)> {
-    let mut numbers = NumberReader(answer);
-    let kind = numbers.byte()?;
-    let lets_through = kind == LETS_THROUGH;
-    (lets_through || kind == REFUSES).then_some(())?;
-    let [until, now] = [numbers.next()?, numbers.next()?].map(Timestamp::from_micros);
+    let (kind, mut rest) = answer.split_first()?;
+    let lets_through = *kind == LETS_THROUGH;
+    (lets_through || *kind == REFUSES).then_some(())?;
+    let [until, now] = [number(&mut rest)?, number(&mut rest)?].map(Timestamp::from_micros);
     Some((
         Override {
             until,
@@ -48,15 +49,11 @@ pub(super) fn overridden(answer: &Bytes) -> Option<(Override, Timestamp)> {
 
 /// The value in Redis after this charge.
 pub(super) fn value_of(script: &Script, charge: &Bytes) -> Bytes {
-    let extra: usize = script
-        .members()
-        .iter()
-        .map(|member| member.extra.len())
-        .sum();
+    let extra = script.members().iter().map(|member| member.extra.len());
     let start = match charge.first() {
         Some(&CHARGED) => 0,
         Some(&CHARGED_AND_MORE) => 1 + BYTES * 3,
-        _ => 1 + BYTES * (3 + extra),
+        _ => 1 + BYTES * (3 + extra.sum::<usize>()),
     };
     charge.slice(start.min(charge.len())..)
 }
@@ -90,13 +87,13 @@ pub(super) fn lease_of(
     (held, reply): (&Bytes, &Bytes),
     members: usize,
 ) -> Option<(u32, Vec<HeldByMember>)> {
-    let (units, parts) = held.split_first_chunk()?;
-    let (units, mut parts) = (u32::from_le_bytes(*units), NumberReader(parts));
+    let (units, mut parts) = held.split_first_chunk()?;
+    let units = u32::from_le_bytes(*units);
     let tail = reply.len().checked_sub(BYTES * HELD * members)?;
     let of_member = |member: usize| {
         // Start, end and amount of the later generation are the last ones.
         let later = tail + BYTES * (HELD * member + 3);
-        let (unit, generation) = (parts.next()?, NumberReader(&reply[later..]).next()?);
+        let (unit, generation) = (number(&mut parts)?, number(&mut &reply[later..])?);
         (generation > 0).then_some(HeldByMember { unit, generation })
     };
     let members = (0..members).map(of_member).collect::<Option<_>>()?;
@@ -112,10 +109,10 @@ pub(super) fn without_held(
     let (says_all, mut reply) = (reply.first() == Some(&CHARGED_AND_ALL), reply.to_vec());
     let mut held_at = reply.len().saturating_sub(BYTES * HELD * held.len());
     let mut subtract = |at: usize, amount: u64| {
-        let number = &mut reply[at..at + BYTES];
-        let rest = NumberReader(number).next().unwrap_or_default();
+        let counted = &mut reply[at..at + BYTES];
+        let rest = number(&mut &*counted).unwrap_or_default();
         let rest = rest.saturating_sub(amount).to_le_bytes();
-        number.copy_from_slice(&rest[..BYTES]);
+        counted.copy_from_slice(&rest[..BYTES]);
     };
     let (units, mut counted_at) = (u64::from(units), 1 + BYTES);
     for (member, held) in script.members().iter().zip(held) {
@@ -165,14 +162,13 @@ pub(super) struct Replies {
 
 impl Replies {
     /// Reads the replies of decisions by these limits; `None` if they are none.
-    pub(super) fn read(limits: &[&Script], answers: &[Bytes], cost: u32) -> Option<Self> {
+    pub(super) fn read(limits: &[KeyQuery], answers: &[Bytes], cost: u32) -> Option<Self> {
         let (members, admitted) = (Vec::new(), true);
         let mut replies = Self { members, admitted };
         match answers.len() == limits.len() {
-            true => limits
-                .iter()
-                .zip(answers)
-                .try_for_each(|(limit, answer)| replies.read_one(&[limit], answer, cost))?,
+            true => limits.iter().zip(answers).try_for_each(|(limit, answer)| {
+                replies.read_one(slice::from_ref(limit), answer, cost)
+            })?,
             false => replies.read_one(limits, answers.first()?, cost)?,
         }
         Some(replies)
@@ -184,62 +180,58 @@ impl Replies {
         lists.any(|it| it.held.chunks_exact(3).any(|held| held[2] > 0))
     }
 
-    fn read_one(&mut self, limits: &[&Script], answer: &Bytes, cost: u32) -> Option<()> {
+    fn read_one(&mut self, queries: &[KeyQuery], answer: &Bytes, cost: u32) -> Option<()> {
+        let limits: Vec<_> = queries.iter().map(|query| &query.scripts.script).collect();
         if let Some((overriding, now)) = overridden(answer) {
             // Of several limits each is asked by itself then.
-            let [limit] = limits else { return None };
+            let [limit] = *limits else { return None };
             let is_enforced = limit.members().iter().any(|member| !member.in_shadow);
             self.admitted &= overriding.lets_through || cost == 0 || !is_enforced;
             self.members.push(MemberReply {
                 cost,
                 now,
-                overridden: Some(overriding),
-                admitted: overriding.lets_through,
-                charged: false,
                 at: now,
-                numbers: Vec::new(),
-                extra: Vec::new(),
-                held: Vec::new(),
+                admitted: overriding.lets_through,
+                overridden: Some(overriding),
+                ..MemberReply::default()
             });
             return Some(());
         }
         let charged = is_charged(answer);
-        let (mut numbers, says_more) = (NumberReader(answer), answer.first() != Some(&CHARGED));
+        let mut rest = &answer[..];
         let (mut fitting, mut extra, mut of_limits) = (u64::MAX, Vec::new(), Vec::new());
-        if says_more {
-            let kind = numbers.byte()?;
+        if answer.first() != Some(&CHARGED) {
+            let kind = *rest.split_off_first()?;
             (charged || kind == NOT_CHARGED).then_some(())?;
-            fitting = numbers.next()?;
+            fitting = number(&mut rest)?;
             for member in limits.iter().flat_map(|limit| limit.members()) {
                 let has_extra = kind != CHARGED_AND_MORE;
-                extra.push(numbers.read(if has_extra { member.extra.len() } else { 0 })?);
+                let count = if has_extra { member.extra.len() } else { 0 };
+                extra.push(numbers(&mut rest, count)?);
             }
-            for _ in limits {
-                of_limits.push((numbers.next()?, numbers.next()?));
+            for _ in &limits {
+                of_limits.push((number(&mut rest)?, number(&mut rest)?));
             }
         }
         let (mut extra, mut of_limits) = (extra.into_iter(), of_limits.into_iter());
-        for limit in limits {
+        for &limit in &limits {
             let (now, bytes) = match of_limits.next() {
                 Some((now, bytes)) => (Some(now), bytes as usize),
                 // The tail of a single limit is the rest.
-                None if limits.len() == 1 => (None, numbers.0.len()),
+                None if limits.len() == 1 => (None, rest.len()),
                 None => (None, value_len(limit)),
             };
-            let (value, rest) = numbers.0.split_at_checked(bytes)?;
-            numbers.0 = rest;
-            let (mut at, mut value) = (now, NumberReader(value));
+            let mut value = rest.split_off(..bytes)?;
+            let mut tail = value.split_off(value_len(limit)..).unwrap_or_default();
+            let mut at = now;
             if bytes > 0 {
                 // A value begins like the reply to a charge.
-                value.byte().filter(|&first| first == CHARGED)?;
-                at = Some(value.next()?);
+                (value.split_off_first()? == &CHARGED).then_some(())?;
+                at = Some(number(&mut value)?);
                 // How far it is ahead of the clock: so is `now`. And when its key expires.
-                value.read(2)?;
+                numbers(&mut value, 2)?;
             }
             let [now, at] = [now.or(at)?, at?].map(Timestamp::from_micros);
-            let tail = (bytes.saturating_sub(value_len(limit))).min(value.0.len());
-            let (states, tail) = value.0.split_at(value.0.len() - tail);
-            let (mut value, mut tail) = (NumberReader(states), NumberReader(tail));
             for member in limit.members() {
                 let mut fits = fitting & 1 == 1;
                 fitting >>= 1;
@@ -258,12 +250,12 @@ impl Replies {
                     numbers: match bytes {
                         // A state that was never charged.
                         0 => vec![0; member.state.len()],
-                        _ => value.read(member.state.len())?,
+                        _ => numbers(&mut value, member.state.len())?,
                     },
                     extra: extra.next().unwrap_or_default(),
-                    held: match tail.0 {
+                    held: match tail {
                         [] => Vec::new(),
-                        _ => tail.read(HELD)?,
+                        _ => numbers(&mut tail, HELD)?,
                     },
                     overridden: None,
                 });
@@ -273,29 +265,16 @@ impl Replies {
     }
 }
 
-/// The numbers of a reply, as they are read.
-struct NumberReader<'a>(&'a [u8]);
+/// Takes a number from these bytes: one that a double holds exactly, as no script writes others.
+fn number(bytes: &mut &[u8]) -> Option<u64> {
+    const TOO_LARGE: u64 = 1 << 53;
+    let mut number = [0; 8];
+    number[..BYTES].copy_from_slice(bytes.split_off(..BYTES)?);
+    Some(u64::from_le_bytes(number)).filter(|&number| number < TOO_LARGE)
+}
 
-impl NumberReader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
-    }
-
-    /// A number that a double holds exactly: no script writes others.
-    fn next(&mut self) -> Option<u64> {
-        const TOO_LARGE: u64 = 1 << 53;
-        let (bytes, rest) = self.0.split_first_chunk::<BYTES>()?;
-        self.0 = rest;
-        let mut number = [0; 8];
-        number[..BYTES].copy_from_slice(bytes);
-        Some(u64::from_le_bytes(number)).filter(|&number| number < TOO_LARGE)
-    }
-
-    fn read(&mut self, count: usize) -> Option<Vec<u64>> {
-        (0..count).map(|_| self.next()).collect()
-    }
+fn numbers(bytes: &mut &[u8], count: usize) -> Option<Vec<u64>> {
+    (0..count).map(|_| number(bytes)).collect()
 }
 
 #[cfg(test)]
@@ -305,12 +284,12 @@ mod tests {
     #[test]
     fn only_numbers_that_a_double_holds_are_read() {
         let largest = (1_u64 << 53) - 1;
-        for number in [0, 1, 1 << 52, largest, largest + 1, (1 << 56) - 1] {
-            let bytes = number.to_le_bytes();
-            let mut numbers = NumberReader(&bytes[..BYTES]);
-            let read = numbers.next();
-            assert_eq!(read, Some(number).filter(|&number| number <= largest));
-            assert_eq!(numbers.next(), None);
+        for written in [0, 1, 1 << 52, largest, largest + 1, (1 << 56) - 1] {
+            let bytes = written.to_le_bytes();
+            let mut bytes = &bytes[..BYTES];
+            let read = number(&mut bytes);
+            assert_eq!(read, Some(written).filter(|&number| number <= largest));
+            assert_eq!(number(&mut bytes), None);
         }
     }
 }

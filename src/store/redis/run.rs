@@ -19,6 +19,7 @@ use crate::{
 
 use super::{
     Shared,
+    arguments::{KeyQuery, Units},
     failure::{self, NOSCRIPT},
     node::Node,
     reply::has_tail,
@@ -74,6 +75,22 @@ impl Shared {
         }
     }
 
+    /// Runs the script about these limits, with an argument of its own behind theirs: its reply, or
+    /// one for each of several decisions.
+    pub(super) async fn ask(
+        &self,
+        script: &Loadable,
+        (queries, units): (&[KeyQuery], Units<'_>),
+        more: Option<Bytes>,
+        wait: Wait,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let keys = queries.iter().flat_map(|query| &query.keys);
+        let keys: Vec<_> = keys.cloned().collect();
+        let first = Some(self.arguments(queries, units));
+        let arguments: Vec<_> = first.into_iter().chain(more).collect();
+        self.replies(Some(script), (&keys, &arguments), wait).await
+    }
+
     /// Runs the script: its reply, or one for each of several decisions. With none it sets the key
     /// to the arguments, or, if there are none either, deletes the keys. It is sent again if it was
     /// redirected or its script had to be loaded.
@@ -83,8 +100,7 @@ impl Shared {
         (keys, arguments): (&[Bytes], &[Bytes]),
         wait: Wait,
     ) -> Result<Vec<Bytes>, StoreError> {
-        let slot = self.servers.slot_of(&keys[0]);
-        let answer = self.answer(script, (keys, arguments), (slot, wait)).await;
+        let answer = self.answer(script, (keys, arguments), wait).await;
         match (&answer, script) {
             (Ok(_), Some(script)) => script.has_run.store(true, Relaxed),
             (Err(error), _) if error.kind() != StoreErrorKind::InvalidInput => {
@@ -93,7 +109,7 @@ impl Shared {
             _ => {}
         }
         answer.map_err(|error| match script {
-            Some(script) => self.explained(error, script, slot),
+            Some(script) => self.explained(error, script, &keys[0]),
             None => error,
         })
     }
@@ -103,34 +119,35 @@ impl Shared {
     pub(super) fn known_outage<L: Limit>(&self, limit: &L) -> Option<StoreError> {
         let outage = self.servers.only.as_ref()?.outage(false)?;
         let scripts = self.script_cache.known(limit)?;
-        let failed: Result<Verdict<()>, _> = Err(self.explained(outage, &scripts.loadable, 0));
+        let failed: Result<Verdict<()>, _> = Err(self.explained(outage, &scripts.loadable, &[]));
         self.usage().count(&failed);
         self.health.record(&failed, []);
         failed.err()
     }
 
-    /// The error of a decision by this script about this slot, whose deadline has passed while it
+    /// The error of a decision by this script about this key, whose deadline has passed while it
     /// waited for a call.
-    pub(super) fn missed_call(&self, script: &Loadable, slot: u16) -> StoreError {
-        let node = self.servers.known_node_of(slot);
+    pub(super) fn missed_call(&self, script: &Loadable, key: &[u8]) -> StoreError {
+        let node = self.servers.known_node_of(self.servers.slot_of(key));
         let was_connected = self.usage().last_answer.is_some()
             || node.is_some_and(|node| node.is_ok_and(|node| node.was_tried()));
-        self.explained(self.missed_deadline(was_connected), script, slot)
+        self.explained(self.missed_deadline(was_connected), script, key)
     }
 
-    /// Whether it is known that the node of this key's slot takes no decision.
-    pub(super) fn is_out(&self, key: &[u8]) -> bool {
+    /// Whether it is known that the node of this key's slot takes no decision, or what nobody waits
+    /// for.
+    pub(super) fn is_out(&self, key: &[u8], is_late: bool) -> bool {
         let node = (self.servers).known_node_of(self.servers.slot_of(key));
-        node.is_some_and(|node| node.map_or(true, |node| node.outage(false).is_some()))
+        node.is_some_and(|node| node.map_or(true, |node| node.outage(is_late).is_some()))
     }
 
-    /// The error of a script about this slot; where an answer is missing, the misconfiguration
+    /// The error of a script about this key; where an answer is missing, the misconfiguration
     /// behind it: one that the node has reported recently, or that the script has not run yet.
-    pub(super) fn explained(&self, error: StoreError, script: &Loadable, slot: u16) -> StoreError {
+    pub(super) fn explained(&self, error: StoreError, script: &Loadable, key: &[u8]) -> StoreError {
         if error.kind() != StoreErrorKind::Unavailable {
             return error;
         }
-        let node = self.servers.known_node_of(slot);
+        let node = self.servers.known_node_of(self.servers.slot_of(key));
         let known = node.and_then(|node| node.ok()?.loads.misconfiguration());
         let message = match known {
             Some(known) => format!("no answer, and a moment ago: {known}"),
@@ -140,10 +157,10 @@ impl Shared {
             }
             None => return error,
         };
-        StoreError::new(StoreErrorKind::Misconfigured, message)
+        failure::misconfigured(message)
     }
 
-    /// The reply of the node that holds the slot.
+    /// The reply of the node that holds the slot of the keys.
     ///
     /// The timeout of an answer is fred's own, which also keeps a command that has timed out from
     /// being sent. For the rest there is [`until`](Self::until). A timer around everything would
@@ -152,13 +169,14 @@ impl Shared {
         &self,
         script: Option<&Loadable>,
         words: (&[Bytes], &[Bytes]),
-        (slot, wait): (u16, Wait),
+        wait: Wait,
     ) -> Result<Vec<Bytes>, StoreError> {
         let (deadline, is_late) = match wait {
             Wait::Until(deadline) => (deadline, false),
             Wait::Late(timeout) => (Instant::now() + timeout, true),
         };
         let mut script = script.map(Loadable::to_send_first);
+        let slot = self.servers.slot_of(&words.0[0]);
         let mut node = self.until(deadline, self.servers.node_of(slot)).await?;
         // Whether the slot is moving to this node.
         let mut is_asking = false;
@@ -171,9 +189,8 @@ impl Shared {
             if timeout.is_zero() {
                 return Err(failure::timed_out(self.deadline()));
             }
-            let frame = link
-                .send(command(script, words), is_asking, timeout)
-                .await?;
+            let command = command(script, words);
+            let frame = link.send(command, is_asking, timeout).await?;
             let message = match failure::replies_or_error(frame) {
                 Ok(replies) => match script.filter(|_| replies.first().is_some_and(has_tail)) {
                     Some(_) if attempts > MAX_ATTEMPTS => return Err(failure::unreadable()),
@@ -195,10 +212,7 @@ impl Shared {
                 (None, Some(script)) if failure::code(&message) == NOSCRIPT => {
                     self.until(deadline, Box::pin(load(&node, script, sent_at)))
                         .await?;
-                    StoreError::new(
-                        StoreErrorKind::Misconfigured,
-                        "Redis forgets the script as soon as it is loaded",
-                    )
+                    failure::misconfigured("Redis forgets the script as soon as it is loaded")
                 }
                 _ => {
                     attempts = MAX_ATTEMPTS;

@@ -75,19 +75,14 @@ pub(super) enum Decisions {
 /// a tail: what is held beside it.
 pub(super) fn text(limits: &[Script], holds: bool, decisions: Decisions) -> String {
     let lines = Lines::of(limits, holds, decisions == Decisions::Leased);
-    let mut sources: Vec<&str> = Vec::new();
-    for source in lines.members().map(|named| named.member.source) {
+    let (mut text, mut sources) = (lines.arguments() + FRAME, Vec::new());
+    let rules = lines.members().map(|named| named.member.source);
+    for source in rules.chain(holds.then_some(HELD)) {
         if !sources.contains(&source) {
             sources.push(source);
+            text += "\n";
+            text += source.trim_start_matches('\n');
         }
-    }
-    if holds {
-        sources.push(HELD);
-    }
-    let mut text = lines.arguments() + FRAME;
-    for source in sources {
-        text += "\n";
-        text += source.trim_start_matches('\n');
     }
     text + "\n" + &lines.body(decisions)
 }

@@ -92,12 +92,9 @@ impl Loadable {
 
     /// The script for what others hold, for a while after it was needed.
     pub(super) fn to_send_first(&self) -> &Self {
-        let left = self.met_holds.load(Relaxed);
-        match self.beside.get() {
-            Some(beside) if left > 0 => {
-                self.met_holds.store(left - 1, Relaxed);
-                beside
-            }
+        let left = (self.met_holds).fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        match (left, self.beside.get()) {
+            (Ok(_), Some(beside)) => beside,
             _ => self,
         }
     }

@@ -98,8 +98,7 @@ impl Servers {
         self.refresh();
         match self.only {
             None => Ok(self.node(server)),
-            Some(_) => Err(StoreError::new(
-                StoreErrorKind::Misconfigured,
+            Some(_) => Err(failure::misconfigured(
                 "Redis is a cluster, and the client is set up for one server",
             )),
         }

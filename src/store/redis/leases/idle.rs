@@ -21,20 +21,17 @@ impl Leases {
         mut is_out: impl FnMut(&Subject) -> bool,
     ) -> Option<Vec<Leasing>> {
         let mut known = lock(&self.known);
-        let mut idle = Vec::new();
-        for (subject, bucket) in &mut known.buckets {
+        let due = known.buckets.iter_mut().filter_map(|(subject, bucket)| {
             let is_due = |lease: &mut Lease| {
                 let now = shared.stamp(subject);
                 let age = now.at.saturating_sub(lease.asked.at);
                 let mut is_kept = || age < self.held_for && is_out(subject);
                 !shared.can_be_spent(lease, now, self.time) && !is_kept()
             };
-            if idle.len() == SETTLED_AT_ONCE {
-                break;
-            }
-            let lease = bucket.lease.take_if(is_due);
-            idle.extend(lease.map(|it| Leasing::new(shared, self, subject, (Some(it), 0))));
-        }
+            let lease = Some(bucket.lease.take_if(is_due)?);
+            Some(Leasing::new(shared, self, subject, (lease, 0)))
+        });
+        let idle: Vec<_> = due.take(SETTLED_AT_ONCE).collect();
         if known.leased == 0 {
             known.settling = None;
             return None;
@@ -50,11 +47,7 @@ pub(super) async fn settle(leases: Arc<Leases>, shared: Arc<Shared>) {
     let mut pause = round;
     loop {
         tokio::time::sleep(pause).await;
-        let is_out = |subject: &Subject| {
-            let slot = shared.servers.slot_of(&subject.queries[0].keys[0]);
-            let node = shared.servers.known_node_of(slot).and_then(Result::ok);
-            node.is_none_or(|node| node.outage(true).is_some())
-        };
+        let is_out = |subject: &Subject| shared.is_out(&subject.queries[0].keys[0], true);
         let Some(idle) = leases.idle(&shared, is_out) else {
             return;
         };

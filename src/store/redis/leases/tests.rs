@@ -261,7 +261,7 @@ impl<'a, L: Rule> World<'a, L> {
             }
             59 => {
                 let subject = self.subject(process, who.plan);
-                let changing = store.shared.changing(&subject.keys()[0]);
+                let changing = store.shared.changing(&subject.queries[0].keys[0]);
                 let mut sent = Sent::about(subject, who, [now, store.shared.time()]);
                 (sent.resets, sent.changing) = (true, Some(changing));
                 self.sent.insert(number, sent);
@@ -290,7 +290,7 @@ impl<'a, L: Rule> World<'a, L> {
         };
         let limit = self.model.settled(held.who.plan);
         let mut sent = Sent::about(held.subject.clone(), held.who, [now, shared.time()]);
-        sent.changing = Some(shared.changing(&held.subject.keys()[0]));
+        sent.changing = Some(shared.changing(&held.subject.queries[0].keys[0]));
         sent.hold = Some(hold);
         sent.ends = Some((ending, admission_of(&limit, admission)));
         sent.settles = true;

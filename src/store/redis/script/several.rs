@@ -21,11 +21,6 @@ pub(in crate::store::redis) fn can_be_leased(limits: &[Script]) -> bool {
     })
 }
 
-/// How many bytes a step of a call that leases has, of a limit with so many members.
-pub(in crate::store::redis) const fn step_bytes(members: usize) -> usize {
-    5 + BYTES * (2 + members)
-}
-
 impl Lines<'_> {
     /// Decides about each cost of the second argument, and writes what all of them leave. A refusal
     /// leaves all numbers as they were before.
@@ -51,7 +46,8 @@ impl Lines<'_> {
             begin += &format!("local LEASE, all_fit, {admitted} = 5, true\n");
             restored += "  all_fit = false\n";
             refused = format!("not must and {refused}");
-            (self.leased(), step_bytes(members))
+            // A step has its op and its cost, then numbers.
+            (self.leased(), 5 + BYTES * (2 + members))
         } else {
             let (costs, formats) = (self.of_members("cost_@"), "I4".repeat(members));
             let read = format!("local {costs} = unpack('<{formats}', ARGV[2], at)\n");

@@ -109,7 +109,7 @@ impl Server {
                 Some((ending, admission)) => Units::Ended(*ending, admission),
                 None => Units::Asked(Ask::Charge(cost)),
             };
-            self.shared.arguments(&*subject.queries, of)
+            self.shared.arguments(&subject.queries, of)
         };
         let (script, words) = match &sent.steps {
             Some(steps) => (
@@ -123,8 +123,8 @@ impl Server {
             }
         };
         let deadline = Wait::Until(Instant::now() + Duration::from_secs(30));
-        let keys = subject.keys();
-        let replies = self.shared.replies(script, (&keys, &words), deadline);
+        let keys = &subject.queries[0].keys;
+        let replies = self.shared.replies(script, (keys, &words), deadline);
         let replies = self.runtime.block_on(replies).expect("replies");
         if sent.resets { Vec::new() } else { replies }
     }
