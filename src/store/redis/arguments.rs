@@ -122,11 +122,8 @@ impl Shared {
                 ("PX", left.div_ceil(1_000) + MARGIN_MS)
             }
         };
-        vec![
-            value_of_override(overriding).into(),
-            Bytes::from_static(option.as_bytes()),
-            millis.to_string().into(),
-        ]
+        let value = value_of_override(overriding).into();
+        vec![value, option.into(), millis.to_string().into()]
     }
 }
 

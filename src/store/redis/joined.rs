@@ -37,8 +37,7 @@ const MAX_DECISIONS: usize = 64;
 const SENT_WITHIN: u32 = 4;
 
 /// The calls that are on their way.
-#[derive(Default)]
-pub(super) struct JoinedCalls(pub(super) Mutex<HashMap<Subject, OnTheWay>>);
+pub(super) type JoinedCalls = Mutex<HashMap<Subject, OnTheWay>>;
 
 /// What decisions must have in common to share a call. There is none, if each call says something
 /// of its own, or the script for several decisions would be too long.
@@ -165,7 +164,7 @@ impl Shared {
     ) -> Result<Replied, StoreError> {
         let deadline = asked_at + self.deadline();
         let joined = {
-            let mut all = lock(&self.joined.0);
+            let mut all = lock(&self.joined);
             let calls = all.entry(subject.clone()).or_default();
             // The caller of the last one may not hear that it has ended.
             let is_late = |sent_at| asked_at.saturating_duration_since(sent_at) > self.deadline();
@@ -211,7 +210,7 @@ impl Shared {
         ended: usize,
         is_time: impl Fn(&OnTheWay) -> bool,
     ) {
-        let mut all = lock(&self.joined.0);
+        let mut all = lock(&self.joined);
         let Some(calls) = all.get_mut(subject) else {
             return;
         };
@@ -296,13 +295,10 @@ impl Call {
             in_a_task(async move { leasing.ask(&costs, wait).await }).await?
         } else {
             let queries = &subject.queries[..];
+            let each = || costs_of_each(queries, costs);
             let (script, cost, each) = match *costs {
                 [only] => (&*subject.script, only, None),
-                _ => (
-                    subject.script.joined(),
-                    0,
-                    Some(costs_of_each(queries, costs)),
-                ),
+                _ => (subject.script.joined(), 0, Some(each())),
             };
             let (asked, wait) = (Units::Asked(Ask::Charge(cost)), Wait::Until(deadline));
             let replies = shared.ask(script, (queries, asked), each, wait).await?;
@@ -321,7 +317,7 @@ impl Call {
             return;
         };
         let (subject, decided) = (&self.subject, costs.iter().zip(replies).rev());
-        let mut all = lock(&self.shared.joined.0);
+        let mut all = lock(&self.shared.joined);
         let Some(calls) = all.get_mut(subject) else {
             return;
         };

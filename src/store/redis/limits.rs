@@ -1,7 +1,7 @@
 //! What a limit asks of Redis: a list of queries, one for each key.
 
 use crate::{
-    algorithm::{Limit, MemberReply, PolicyId, ScriptReply, Scripted},
+    algorithm::{Limit, PolicyId, ScriptReply, Scripted},
     each_of::EachOf,
     key::{Key, PortableKey},
 };
@@ -40,17 +40,13 @@ impl<A: Scripted, K: Key + PortableKey> RedisLimit<K> for A {
 
 /// Reads what was decided by the limit, or instead of it.
 pub(super) fn read<A: Scripted>(limit: &A, reply: &mut ScriptReply) -> Option<A::Snapshot> {
-    let MemberReply {
-        overridden: Some(overriding),
-        cost,
-        now,
-        ..
-    } = *reply.as_slice().first()?
-    else {
-        return Scripted::read(limit, reply);
-    };
-    reply.next();
-    Some(overriding.decide(limit, cost, now).1)
+    match reply.as_slice().first()?.overridden {
+        Some(overriding) => {
+            let reply = reply.next()?;
+            Some(overriding.decide(limit, reply.cost, reply.now).1)
+        }
+        None => Scripted::read(limit, reply),
+    }
 }
 
 /// The numbers by which an admission is taken back or settled: of each member whether it was

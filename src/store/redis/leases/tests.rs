@@ -337,7 +337,7 @@ impl<'a, L: Rule> World<'a, L> {
         if let Some(leasing) = leasing {
             sent = sent.leasing(leasing);
         }
-        let mut calls = lock(&store.shared.joined.0);
+        let mut calls = lock(&store.shared.joined);
         let calls = calls.entry(sent.subject.clone()).or_default();
         let call = Call::begin(&store.shared, &sent.subject, calls, Instant::now());
         sent.call = Some(call);

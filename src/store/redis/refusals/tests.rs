@@ -240,7 +240,7 @@ impl<L: Scripted> World<L> {
     fn call(&self, it: &Message<L>) -> Option<Call> {
         let query = self.query(it);
         let subject = query.subject()?;
-        let mut calls = lock(&query.shared.joined.0);
+        let mut calls = lock(&query.shared.joined);
         let calls = calls.entry(subject.clone()).or_default();
         Some(Call::begin(&query.shared, &subject, calls, Instant::now()))
     }
