@@ -53,21 +53,16 @@ pub(super) fn replies_or_error(frame: Resp3Frame) -> Result<Vec<Bytes>, String> 
 /// before its code; later versions write `ERR user_script:` and the line before what the script
 /// itself raises.
 pub(super) fn code(message: &str) -> &str {
-    let mut words = message.split(' ');
-    let code = words.next().unwrap_or("");
+    let words = message.split(' ');
+    let code = words.clone().next().unwrap_or_default();
     let of_a_script = ["ERR Error running script", "ERR user_script:"];
     if !of_a_script.iter().any(|start| message.starts_with(start)) {
         return code;
     }
-    let mut before = code;
-    for word in words {
-        let inner = word.trim_start_matches('-');
-        if kind_of(inner).is_some() && before.ends_with(':') {
-            return inner;
-        }
-        before = word;
-    }
-    code
+    let pairs = words.clone().zip(words.skip(1));
+    let behind_colons = pairs.filter(|(before, _)| before.ends_with(':'));
+    let mut inner = behind_colons.map(|(_, word)| word.trim_start_matches('-'));
+    inner.find(|it| kind_of(it).is_some()).unwrap_or(code)
 }
 
 /// The error of a call that Redis answered with an error.
@@ -131,13 +126,10 @@ pub(super) fn is_unanswered(error: &StoreError) -> bool {
 }
 
 fn kind(error: &Error) -> StoreErrorKind {
+    use ErrorKind::{Auth, Config, InvalidArgument, InvalidCommand, Url};
     let is_rejected = kind_of(code(error.details())) == Some(StoreErrorKind::Misconfigured);
     match error.kind() {
-        ErrorKind::Auth
-        | ErrorKind::Config
-        | ErrorKind::InvalidArgument
-        | ErrorKind::InvalidCommand
-        | ErrorKind::Url => StoreErrorKind::Misconfigured,
+        Auth | Config | InvalidArgument | InvalidCommand | Url => StoreErrorKind::Misconfigured,
         _ if is_rejected => StoreErrorKind::Misconfigured,
         _ => StoreErrorKind::Unavailable,
     }
