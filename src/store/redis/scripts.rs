@@ -53,14 +53,11 @@ pub(super) struct Loadable {
     made_at: Instant,
     /// Whether Redis has ever run it.
     pub(super) has_run: AtomicBool,
-    /// The script for what others hold, if this one does not hold.
-    beside: OnceLock<Box<Self>>,
+    /// Scripts about the same limits, by how many decisions they make. The one that makes as many
+    /// as this one is for what others hold.
+    variants: [OnceLock<Box<Self>>; 3],
     /// For so many calls more others are taken to hold.
     met_holds: AtomicU32,
-    /// The script for several decisions, if this one is for one.
-    joined: OnceLock<Box<Self>>,
-    /// The same beside what processes hold to spend it without asking.
-    leased: OnceLock<Box<Self>>,
 }
 
 impl Loadable {
@@ -77,23 +74,21 @@ impl Loadable {
             text: text.into(),
             made_at: Instant::now(),
             has_run: AtomicBool::new(false),
-            beside: OnceLock::new(),
+            variants: [const { OnceLock::new() }; 3],
             met_holds: AtomicU32::new(0),
-            joined: OnceLock::new(),
-            leased: OnceLock::new(),
         }
     }
 
     /// The script that decides the same where others hold units, as they do about this key.
     pub(super) fn beside_holds_from_now(&self) -> &Self {
         self.met_holds.store(CALLS_BESIDE_HOLDS, Relaxed);
-        self.variant(&self.beside, true, self.decisions)
+        self.variant(self.decisions, true)
     }
 
     /// The script for what others hold, for a while after it was needed.
     pub(super) fn to_send_first(&self) -> &Self {
         let left = (self.met_holds).fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        match (left, self.beside.get()) {
+        match (left, self.variants[self.decisions as usize].get()) {
             (Ok(_), Some(beside)) => beside,
             _ => self,
         }
@@ -101,22 +96,17 @@ impl Loadable {
 
     /// The script that decides the same about several costs, one after the other.
     pub(super) fn joined(&self) -> &Self {
-        self.variant(&self.joined, false, Decisions::Several)
+        self.variant(Decisions::Several, false)
     }
 
     /// The same beside what processes hold to spend it without asking.
     pub(super) fn leased(&self) -> &Self {
-        self.variant(&self.leased, true, Decisions::Leased)
+        self.variant(Decisions::Leased, true)
     }
 
     /// Another script about the same limits, made once. That Redis has run this one counts for it.
-    fn variant<'a>(
-        &'a self,
-        made: &'a OnceLock<Box<Self>>,
-        beside_holds: bool,
-        decisions: Decisions,
-    ) -> &'a Self {
-        made.get_or_init(|| {
+    fn variant(&self, decisions: Decisions, beside_holds: bool) -> &Self {
+        self.variants[decisions as usize].get_or_init(|| {
             Box::new(Self {
                 made_at: self.made_at,
                 has_run: AtomicBool::new(self.has_run.load(Relaxed)),
