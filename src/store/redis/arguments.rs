@@ -66,12 +66,7 @@ impl Shared {
     }
 
     /// The key of a bucket, and those of its lists, all in one slot.
-    pub(super) fn keys<K: PortableKey>(
-        &self,
-        policy: PolicyId,
-        scripts: &Scripts,
-        key: &K,
-    ) -> Vec<Bytes> {
+    fn keys<K: PortableKey>(&self, policy: PolicyId, scripts: &Scripts, key: &K) -> Vec<Bytes> {
         let id = URL_SAFE_NO_PAD.encode(policy.as_u64().to_be_bytes());
         let (layout, id) = (scripts.layout.as_bytes(), id.as_bytes());
         let mut start = Vec::with_capacity(self.key_start.len() + layout.len() + 96);

@@ -189,9 +189,8 @@ impl Shared {
         let soon = asked_at + self.deadline() / SENT_WITHIN;
         let mut answered = timeout_at(soon.into(), &mut answer).await;
         if answered.is_err() {
-            self.send_next(subject, 0, |calls| {
-                calls.waiting.iter().any(|it| it.asked_at <= asked_at)
-            });
+            let has_waited = |it: &Unsent| it.asked_at <= asked_at;
+            self.send_next(subject, 0, |calls| calls.waiting.iter().any(has_waited));
             answered = timeout_at(deadline.into(), answer).await;
         }
         match answered {
@@ -215,10 +214,8 @@ impl Shared {
             return;
         };
         calls.calls -= ended;
-        let next = match is_time(calls) {
-            true => calls.next_call(self.deadline()),
-            false => Vec::new(),
-        };
+        let next = is_time(calls).then(|| calls.next_call(self.deadline()));
+        let next = next.unwrap_or_default();
         let Some(first) = next.first() else {
             if calls.calls == 0 {
                 all.remove(subject);

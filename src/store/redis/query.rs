@@ -187,11 +187,9 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
         }
         let mut slots = self.states().map(|key| self.shared.servers.slot_of(key));
         let first = slots.next()?;
-        if slots.any(|slot| slot != first) {
-            return None;
-        }
         let scripts = self.all.iter().map(|query| &*query.scripts);
-        self.shared.script_cache.script_of_several(scripts)
+        let several = || self.shared.script_cache.script_of_several(scripts);
+        slots.all(|slot| slot == first).then(several)?
     }
 
     /// What was decided: by the reply about all of them, or by one about each. Its status is
