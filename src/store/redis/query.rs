@@ -49,7 +49,7 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     }
 
     /// The key of each state.
-    fn states(&self) -> impl Iterator<Item = &Bytes> + Clone {
+    fn states(&self) -> impl Iterator<Item = &Bytes> {
         self.all.iter().map(|query| &query.keys[0])
     }
 
@@ -284,16 +284,8 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
 
 /// Waits for all that was sent; none, if nothing was.
 fn all_of(sent: impl IntoIterator<Item = Later<Written>>) -> Option<Later<Written>> {
-    let sent: Vec<_> = sent.into_iter().collect();
-    (!sent.is_empty()).then(|| -> Later<Written> {
-        Box::pin(async move {
-            let mut all = Ok(());
-            for written in sent {
-                all = all.and(written.await);
-            }
-            all
-        })
-    })
+    sent.into_iter()
+        .reduce(|before, last| Box::pin(async move { before.await.and(last.await) }))
 }
 
 impl Shared {
