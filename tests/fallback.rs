@@ -46,9 +46,7 @@ fn near() -> Near {
 type Numbers<E> = RateLimitLayer<FixedWindow, Near, Global, AsError, WithFallback<E>>;
 
 fn numbers<E>(units: u64, store: &Near, on_store_error: E) -> Numbers<E> {
-    RateLimitLayer::new(full(units), store.clone(), Global)
-        .respond_with(AsError)
-        .on_store_error(on_store_error)
+    crate::support::numbers(full(units), store.clone()).on_store_error(on_store_error)
 }
 
 fn refused(answer: Result<u32, BoxError>) -> Decision {

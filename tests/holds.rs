@@ -30,13 +30,8 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, limit::ConcurrencyLimit, service_fn};
 
 use crate::at_once::at_once;
-use crate::local::{START, store};
+use crate::local::{Limiter, MINUTE, START, left, remaining, store};
 use crate::ready::ready;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-type Store<A, K> = LocalStore<A, K, ManualClock>;
-type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
 
 /// Ten units an hour, held until they are settled.
 fn ten() -> Ten {
@@ -53,10 +48,6 @@ fn holding(cost: u32) -> Holding {
 
 fn held<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K, cost: u32) -> Option<Hold> {
     ready(limiter.hold(key, cost)).unwrap().ok()
-}
-
-fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
-    ready(limiter.peek(key)).unwrap().remaining()
 }
 
 fn asked() -> Request<Body> {
@@ -263,11 +254,7 @@ fn each_of_several_keys_settles_its_own_and_gives_its_own_place_back() {
     let limiter = RateLimiter::new(EachOf((ten(), account, InFlight::new(2))), store);
     let caller = |name: &str, place| EachOf((Some(name.to_owned()), Some(7_u64), place));
     let held = |name, place| ready(limiter.hold(&caller(name, place), 10)).unwrap();
-    let left = |name, place| {
-        let peeked = ready(limiter.peek(&caller(name, place))).unwrap();
-        let policies = peeked.policies().iter();
-        policies.map(|told| told.remaining()).collect::<Vec<_>>()
-    };
+    let left = |name, place| left(&ready(limiter.peek(&caller(name, place))).unwrap());
     let hold = held("ann", Some(1_u64)).unwrap();
     assert!(held("ann", None).is_err());
     let other = held("bob", Some(1)).unwrap();
@@ -376,11 +363,6 @@ fn a_grpc_service_settles_its_hold_and_keeps_its_place_until_its_body_has_ended(
         ready(runs.into_body().collect()).unwrap().to_bytes(),
         "hello"
     );
-    let left = ready(RateLimiter::new(limits, store).peek(&())).unwrap();
-    let left: Vec<_> = left
-        .policies()
-        .iter()
-        .map(|policy| policy.remaining())
-        .collect();
-    assert_eq!(left, [1, 9]);
+    let peeked = ready(RateLimiter::new(limits, store).peek(&())).unwrap();
+    assert_eq!(left(&peeked), [1, 9]);
 }

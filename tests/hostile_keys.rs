@@ -7,22 +7,17 @@ use std::{
     hash::{Hash, Hasher},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     rc::Rc,
-    time::Duration,
 };
 
 use crate::in_time::in_time;
-use crate::local::store;
+use crate::local::{MINUTE, admits, store};
 use crate::ready::ready;
 use crate::seen::panics;
 use tollgate::{
     EachOf, Quota, RateLimiter,
-    algorithm::{KeyLimit, SlidingLog, TokenBucket},
+    algorithm::{SlidingLog, TokenBucket},
     clock::ManualClock,
-    key::Key,
-    store::LocalStore,
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// A key, or a part of a state, whose own code does what the test says, with the hash of its group.
 #[derive(Debug)]
@@ -61,15 +56,26 @@ fn run_own_code(place: In, number: u64) {
 }
 
 /// Runs it while keys do this in that function; returns whether it panicked.
-pub(crate) fn while_keys_do<T>(
-    place: In,
-    does: impl Fn(u64) + 'static,
-    run: impl FnOnce() -> T,
-) -> bool {
+fn while_keys_do<T>(place: In, does: impl Fn(u64) + 'static, run: impl FnOnce() -> T) -> bool {
     RIGGED.set(Some((place, Rc::new(does))));
     let has_panicked = panics(run);
     let _ = RIGGED.take();
     has_panicked
+}
+
+/// Lets keys ask in that function, but for those that meanwhile come to it; returns how many asked.
+pub(crate) fn asked_while(place: In, ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
+    let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
+    let counts = Rc::clone(&asked);
+    let does = move |_| {
+        if !asks.replace(true) {
+            ask();
+            counts.set(counts.get() + 1);
+            asks.set(false);
+        }
+    };
+    assert!(!while_keys_do(place, does, run));
+    asked.get()
 }
 
 /// Panics without printing, as the panic is intended.
@@ -108,13 +114,6 @@ impl Drop for Rigged {
     fn drop(&mut self) {
         run_own_code(In::Drop, self.number);
     }
-}
-
-type Store<A, K> = LocalStore<A, K, ManualClock>;
-type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
-
-fn admits<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> bool {
-    ready(limiter.check(key)).unwrap().is_admitted()
 }
 
 /// A limiter of one key, or of two at once that are equal.
@@ -269,22 +268,14 @@ impl Leaving {
 fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
     fn run(of: Of, leave: impl Fn(&Leaving, &Calls<'_>)) {
         let leaving = Leaving::new(of);
-        let asked = Rc::new(Cell::new(0));
-        let does: Does = {
-            let (limiter, known) = (leaving.limiter.clone(), Rc::clone(&leaving.known));
-            let (asks, asked) = (Cell::new(false), Rc::clone(&asked));
-            Rc::new(move |_| {
-                // A check of two keys clones them, and those clones are dropped too.
-                if !asks.replace(true) {
-                    limiter.admits(&known);
-                    asked.set(asked.get() + 1);
-                    asks.set(false);
-                }
-            })
-        };
+        let asked = Cell::new(0);
         leave(&leaving, &|call| {
-            let does = Rc::clone(&does);
-            assert!(!while_keys_do(In::Drop, move |number| does(number), call));
+            let (limiter, known) = (leaving.limiter.clone(), Rc::clone(&leaving.known));
+            // A check of two keys clones them, and those clones are dropped too.
+            let ask = move || {
+                limiter.admits(&known);
+            };
+            asked.set(asked.get() + asked_while(In::Drop, ask, call));
         });
         assert!(asked.get() > 0, "no key left");
     }
@@ -305,16 +296,11 @@ fn a_key_that_leaves_may_ask_the_limiter_that_it_leaves() {
 fn a_key_that_is_copied_may_ask_the_limiter() {
     for of in [of_one as Of, of_two] {
         in_time(move || {
-            let (limiter, asks) = (of(2, 9), Cell::new(true));
+            let limiter = of(2, 9);
             let asked = limiter.clone();
-            let does = move |_| {
-                if asks.replace(false) {
-                    assert!(asked.admits(&rigged(1)));
-                    asks.set(true);
-                }
-            };
+            let ask = move || assert!(asked.admits(&rigged(1)));
             let copied = || assert!(limiter.admits(&rigged(2)));
-            assert!(!while_keys_do(In::Clone, does, copied));
+            assert!(asked_while(In::Clone, ask, copied) > 0);
             assert_eq!(limiter.keys(), 2);
         });
     }

@@ -1,17 +1,13 @@
 //! The state of a user's own algorithm may be hostile to `LocalStore`: its `Drop` may call the
 //! limiter that evicts it.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
-
-use crate::hostile_keys::{In, Rigged, rigged, while_keys_do};
+use crate::hostile_keys::{In, Rigged, asked_while, rigged};
 use crate::in_time::in_time;
-use crate::local::store;
+use crate::local::{Limiter, MINUTE, store};
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter, Timestamp,
     algorithm::{Algorithm, FixedWindow, Policy, Status},
-    clock::ManualClock,
-    store::LocalStore,
 };
 
 /// An algorithm with hostile states.
@@ -50,30 +46,13 @@ impl Algorithm for Own {
     }
 }
 
-type Limiter = RateLimiter<Own, LocalStore<Own, u64, ManualClock>>;
-
-/// Lets each dropped state call the limiter; returns how many did.
-fn asked_while(ask: impl Fn() + 'static, run: impl FnOnce()) -> usize {
-    let (asked, asks) = (Rc::new(Cell::new(0)), Cell::new(false));
-    let counts = Rc::clone(&asked);
-    let does = move |_| {
-        if !asks.replace(true) {
-            ask();
-            counts.set(counts.get() + 1);
-            asks.set(false);
-        }
-    };
-    assert!(!while_keys_do(In::Drop, does, run));
-    asked.get()
-}
-
 #[test]
 fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
     in_time(|| {
         for key in [0, 7] {
             let (store, clock) = store(1);
-            let limiter: Limiter =
-                RateLimiter::new(Own(FixedWindow::new(Quota::per_minute(10))), store);
+            let own = Own(FixedWindow::new(Quota::per_minute(10)));
+            let limiter: Limiter<_, u64> = RateLimiter::new(own, store);
             let check = |key: u64, cost| {
                 let decision = ready(limiter.check_cost(&key, cost)).unwrap();
                 decision.is_admitted()
@@ -81,7 +60,7 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
             let is_dropped = |what: &str, run: &dyn Fn()| {
                 let limiter = limiter.clone();
                 let ask = move || drop(ready(limiter.peek(&key)));
-                assert!(asked_while(ask, run) > 0, "{what}");
+                assert!(asked_while(In::Drop, ask, run) > 0, "{what}");
             };
             assert!(check(0, 1));
             is_dropped("a look at a newcomer", &|| {
@@ -92,7 +71,7 @@ fn a_state_that_is_dropped_may_ask_the_limiter_that_it_leaves() {
             assert!(check(7, 1));
             is_dropped("a newcomer without an entry", &|| assert!(check(7, 1)));
             is_dropped("a reset", &|| drop(ready(limiter.reset(&0))));
-            clock.advance(Duration::from_secs(60));
+            clock.advance(MINUTE);
             is_dropped("the idle state of newcomers", &|| assert!(check(9, 0)));
             is_dropped("an idle key", &|| assert!(check(8, 1)));
         }

@@ -32,11 +32,9 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::at_once::at_once;
-use crate::local::store;
+use crate::local::{MINUTE, left, store};
 use crate::ready::ready;
 use crate::seen::panics;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 type Places = LocalStore<InFlight, ()>;
 
@@ -246,10 +244,7 @@ async fn beside_what_is_settled_a_handler_settles_and_stays_in_flight() {
     };
     let app: Router = Router::new().route("/", get(handler)).layer(limit.clone());
     let response = app.clone().oneshot(request()).await.unwrap();
-    let left = || {
-        let peeked = limit.limiter().peek(&()).now();
-        [0, 1].map(|place| peeked.policies()[place].remaining())
-    };
+    let left = || left(&limit.limiter().peek(&()).now());
     assert_eq!(left(), [1, 900]);
     drop(response);
     assert_eq!(left(), [2, 900]);

@@ -28,13 +28,7 @@ use tower::{
 
 use crate::seen::panics;
 use crate::stores::over_every_store;
-use crate::support::{Echo, Remote, broken, by_hand, daily};
-
-type NumberLayer<A, S> = RateLimitLayer<A, S, Global, AsError>;
-
-fn numbers<A, S>(algorithm: A, store: S) -> NumberLayer<A, S> {
-    RateLimitLayer::new(algorithm, store, Global).respond_with(AsError)
-}
+use crate::support::{Echo, Remote, broken, by_hand, daily, numbers};
 
 fn two_a_day() -> FixedWindow {
     daily(2).named("two-a-day")
@@ -98,8 +92,7 @@ async fn an_inner_service_that_is_never_ready_fails_before_anything_is_charged()
 
 #[tokio::test]
 async fn clones_of_a_layer_and_of_its_services_share_one_budget() {
-    let (_clock, store) = by_hand();
-    let layer = numbers(two_a_day(), store);
+    let layer = numbers(two_a_day(), by_hand().1);
     let one = layer.clone().layer(Echo::default());
     let other = layer.layer(Echo::default());
     assert!(one.clone().oneshot(1).await.is_ok());
@@ -111,12 +104,11 @@ async fn clones_of_a_layer_and_of_its_services_share_one_budget() {
 
 #[tokio::test]
 async fn a_key_extractor_that_panics_leaves_the_limiter_as_it_was() {
-    let (_clock, store) = by_hand();
     let key = from_fn(|number: &u32| {
         assert!(*number < 100, "no key for this");
         Ok::<_, Infallible>(Some(()))
     });
-    let service = RateLimitLayer::new(two_a_day(), store, key)
+    let service = RateLimitLayer::new(two_a_day(), by_hand().1, key)
         .respond_with(AsError)
         .layer(Echo::default());
     assert!(panics(|| service.clone().call(100)));
@@ -137,9 +129,8 @@ async fn the_readied_service_is_the_one_that_is_called_however_late_the_store_de
 
 #[tokio::test]
 async fn a_future_that_is_dropped_while_the_store_decides_leaves_nothing_behind() {
-    let (_clock, store) = by_hand();
     let inner = ConcurrencyLimit::new(Echo::default(), 1);
-    let mut service = numbers(two_a_day(), Remote(store)).layer(inner);
+    let mut service = numbers(two_a_day(), Remote(by_hand().1)).layer(inner);
     drop(service.ready().await.unwrap().call(1));
     let next = tokio::time::timeout(Duration::from_secs(5), service.ready()).await;
     let response = next.expect("the permit is back").unwrap().call(2).await;
@@ -180,9 +171,8 @@ fn public_types_can_be_written_down_and_are_send_sync_and_clone() {
 
 #[tokio::test]
 async fn a_refusal_lets_go_of_what_the_inner_service_had_reserved() {
-    let (_clock, store) = by_hand();
     let inner = ConcurrencyLimit::new(Echo::default(), 1);
-    let mut one = numbers(daily(0), store).layer(inner);
+    let mut one = numbers(daily(0), by_hand().1).layer(inner);
     let mut other = one.clone();
     assert!(was_refused(one.ready().await.unwrap().call(1).await));
     let ready = tokio::time::timeout(Duration::from_secs(5), other.ready()).await;

@@ -3,33 +3,13 @@
 
 use std::time::Duration;
 
-use crate::local::store;
+use crate::local::{MINUTE, admits, remaining, store};
 use crate::ready::ready;
 use tollgate::{
     Quota, RateLimiter,
-    algorithm::{Ending, FixedWindow, KeyLimit, LeakyBucket, Limit},
-    clock::ManualClock,
-    key::Key,
-    store::{Answer, AsKey, Ask, Change, LocalStore, Store as _},
+    algorithm::{Ending, FixedWindow, LeakyBucket, Limit},
+    store::{Answer, Ask, Change, Store},
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-type Store<A, K> = LocalStore<A, K, ManualClock>;
-type Limiter<A, K> = RateLimiter<A, Store<A, K>>;
-
-fn admits<A, K, Q>(limiter: &Limiter<A, K>, key: &Q) -> bool
-where
-    A: KeyLimit,
-    K: Key,
-    Q: AsKey<K> + ?Sized,
-{
-    ready(limiter.check(key)).unwrap().is_admitted()
-}
-
-fn remaining<A: KeyLimit, K: Key>(limiter: &Limiter<A, K>, key: &K) -> u64 {
-    ready(limiter.peek(key)).unwrap().remaining()
-}
 
 #[test]
 fn a_key_that_gets_an_entry_later_starts_from_the_overflow_bucket() {

@@ -12,7 +12,7 @@ mod ready;
 
 use counting::{ASKED_FOR, HELD};
 use fastrand::Rng;
-use local::{START, store};
+use local::{MINUTE, START, store};
 use ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, Timestamp,
@@ -23,7 +23,6 @@ use tollgate::{
 };
 
 const MICRO: Duration = Duration::from_micros(1);
-const MINUTE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 /// A decision that names two policies is a list of them.
 const A_FEW_BYTES: usize = 1_000;

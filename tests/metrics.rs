@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tollgate::{
     Quota, RateLimitLayer, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, Gcra},
-    key::{Global, from_fn},
+    key::from_fn,
     observe::Metrics,
     response::AsError,
     store::LocalStore,
@@ -16,7 +16,7 @@ use tollgate::{
 use tower::{Layer, Service, ServiceExt};
 
 use crate::at_once::at_once;
-use crate::support::{Echo, broken, by_hand};
+use crate::support::{Echo, broken, by_hand, numbers};
 use crate::tokio_time::store;
 
 /// What was recorded about the limit of this name.
@@ -112,10 +112,9 @@ async fn while_the_store_is_down_the_policies_of_the_limiter_in_its_place_are_co
     let here = FixedWindow::new(Quota::per_day(6)).named("daily-here");
     let minutely = FixedWindow::new(Quota::per_minute(6)).named("minutely-here");
     let here = RateLimiter::new((here, minutely), by_hand().1);
-    let mut service = RateLimitLayer::new(daily, broken(StoreErrorKind::Unavailable), Global)
+    let mut service = numbers(daily, broken(StoreErrorKind::Unavailable))
         .cost(|number: &u32| *number)
         .on_store_error(here)
-        .respond_with(AsError)
         .enforce(|number: &u32, _: Option<&()>| *number != 3)
         .observe(Metrics::new("down"))
         .layer(Echo::default());

@@ -17,7 +17,7 @@ use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::seen::{Seen, panics, panics_at};
 use crate::stores::over_every_store;
-use crate::support::{Echo, Remote, broken, by_hand, daily};
+use crate::support::{Echo, Remote, broken, by_hand, daily, numbers};
 
 /// The request is its own key and, as its length, its own cost.
 async fn whoever_is_admitted_or_refused_is_seen_once<S>(store: S)
@@ -92,8 +92,7 @@ async fn who_would_be_refused_and_passes_as_the_limit_is_not_enforced_is_told_ap
         "rejected",
     ]);
     for kind in [Unavailable, Misconfigured, InvalidInput] {
-        let broken = RateLimitLayer::new(daily(1), broken(kind), Global)
-            .respond_with(AsError)
+        let broken = numbers(daily(1), broken(kind))
             .observe(seen.clone())
             .enforce(false)
             .layer(Echo::default());
@@ -145,10 +144,8 @@ async fn a_store_that_cannot_decide_is_seen_once_with_its_error() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_its_turn_is_seen_when_it_is_admitted_and_never_again() {
     let seen = Seen::default();
-    let (_clock, store) = by_hand();
     let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
-    let mut service = RateLimitLayer::new(queue.named("queue"), store, Global)
-        .respond_with(AsError)
+    let mut service = numbers(queue.named("queue"), by_hand().1)
         .max_waiting(1)
         .observe(seen.clone())
         .layer(Echo::default());
@@ -170,8 +167,7 @@ async fn who_waits_for_its_turn_is_seen_when_it_is_admitted_and_never_again() {
 #[tokio::test]
 async fn who_goes_away_while_a_remote_store_decides_is_not_seen() {
     let seen = Seen::default();
-    let mut service = RateLimitLayer::new(daily(1), Remote(by_hand().1), Global)
-        .respond_with(AsError)
+    let mut service = numbers(daily(1), Remote(by_hand().1))
         .observe(seen.clone())
         .layer(Echo::default());
     drop(service.ready().await.unwrap().call(1));
@@ -180,9 +176,7 @@ async fn who_goes_away_while_a_remote_store_decides_is_not_seen() {
 
 #[tokio::test]
 async fn an_observer_that_panics_unwinds_into_its_request_and_the_charge_stays() {
-    let (_clock, store) = by_hand();
-    let limit = RateLimitLayer::new(daily(2), store, Global).respond_with(AsError);
-    let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
+    let limit = numbers(daily(2), by_hand().1).observe(panics_at::<()>(Outcome::Admitted));
     let echo = Echo::default();
     let mut service = limit.layer(echo.clone());
     for left in [1, 0] {
@@ -197,10 +191,8 @@ async fn an_observer_that_panics_unwinds_into_its_request_and_the_charge_stays()
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_gives_the_turn_back() {
-    let (_clock, store) = by_hand();
     let queue = LeakyBucket::new(Quota::per_second(10)).capacity(3).queue();
-    let limit = RateLimitLayer::new(queue, store, Global).respond_with(AsError);
-    let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
+    let limit = numbers(queue, by_hand().1).observe(panics_at::<()>(Outcome::Admitted));
     let service = limit.layer(Echo::default());
     // The first one does not wait, and is charged.
     for _ in 0..3 {
@@ -212,8 +204,7 @@ async fn an_observer_that_panics_gives_the_turn_back() {
 
 #[tokio::test]
 async fn an_observer_that_panics_gives_the_place_in_flight_back() {
-    let (_clock, store) = by_hand();
-    let limit = RateLimitLayer::new(InFlight::new(2), store, Global);
+    let limit = RateLimitLayer::new(InFlight::new(2), by_hand().1, Global);
     let free = limit.clone();
     let limit = limit.observe(panics_at::<()>(Outcome::Admitted));
     let service = limit.layer(hello());

@@ -9,18 +9,14 @@ use std::{
 };
 
 use tollgate::{
-    RateLimitLayer, RateLimiter, StoreErrorKind,
-    algorithm::KeyLimit,
-    key::{Global, from_fn},
-    observe::Trace,
-    response::AsError,
-    store::LocalStore,
+    RateLimitLayer, RateLimiter, StoreErrorKind, algorithm::KeyLimit, key::from_fn, observe::Trace,
+    response::AsError, store::LocalStore,
 };
 use tower::{Layer, Service, ServiceExt};
 use tracing::{Instrument, Level, field::Empty, info_span, subscriber::DefaultGuard};
 use tracing_subscriber::fmt::{MakeWriter, Subscriber, format::FmtSpan};
 
-use crate::support::{Echo, Remote, broken, by_hand, daily};
+use crate::support::{Echo, Remote, broken, by_hand, daily, numbers};
 
 /// What is logged on this thread, as lines.
 #[derive(Clone, Default)]
@@ -196,8 +192,7 @@ async fn the_span_of_a_request_is_told_what_became_of_it_if_it_has_the_fields() 
         .exempt(|number: &u32| *number == 6)
         .observe(Trace::new())
         .layer(Echo::default());
-    let down = RateLimitLayer::new(daily(1), broken(StoreErrorKind::Unavailable), Global)
-        .respond_with(AsError)
+    let down = numbers(daily(1), broken(StoreErrorKind::Unavailable))
         .observe(Trace::new())
         .layer(Echo::default());
     let span = || {

@@ -1,9 +1,7 @@
 //! Several keys in one check, in a store that is full, and with keys whose own code panics: all are
 //! charged or none is.
 
-use std::time::Duration;
-
-use crate::local::store;
+use crate::local::{MINUTE, store};
 use crate::ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter,
@@ -12,8 +10,6 @@ use tollgate::{
     key::Key,
     store::{LocalBuckets, LocalStore},
 };
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 type Limits = EachOf<(FixedWindow, FixedWindow)>;
 type Keys<K> = EachOf<(Option<K>, Option<K>)>;
@@ -41,9 +37,7 @@ fn check<K: Key>(limiter: &Limiter<K>, first: Option<K>, second: Option<K>) -> D
 }
 
 fn left<K: Key>(limiter: &Limiter<K>, first: Option<K>, second: Option<K>) -> Vec<u64> {
-    let decision = ready(limiter.peek(&EachOf((first, second)))).unwrap();
-    let policies = decision.policies().iter();
-    policies.map(|policy| policy.remaining()).collect()
+    crate::local::left(&ready(limiter.peek(&EachOf((first, second)))).unwrap())
 }
 
 #[test]

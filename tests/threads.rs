@@ -8,7 +8,7 @@ use std::{
 use crate::at_once::at_once;
 use crate::at_one_instant::let_through_at_one_instant;
 use crate::in_time::in_time;
-use crate::local::store;
+use crate::local::{Limiter, admits, store};
 use crate::ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, algorithm::*, clock::ManualClock, store::LocalStore,
@@ -41,14 +41,8 @@ macro_rules! run_every_algorithm {
     };
 }
 
-fn admits<A: KeyLimit>(limiter: &Limiter<A>, key: u64) -> bool {
-    ready(limiter.check(&key)).unwrap().is_admitted()
-}
-
-type Limiter<A> = RateLimiter<A, LocalStore<A, u64, ManualClock>>;
-
 /// What one key was granted at each of the instants, while every second thread brought new keys.
-fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock) -> Vec<u64> {
+fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A, u64>, clock: &ManualClock) -> Vec<u64> {
     const ROUNDS: u64 = 48;
     const NEWCOMERS: u64 = 200;
     (0..ROUNDS)
@@ -59,12 +53,12 @@ fn granted_amid_newcomers<A: KeyLimit>(limiter: &Limiter<A>, clock: &ManualClock
                 let limiter = limiter.clone();
                 if thread % 2 == 0 {
                     for _ in 0..LIMIT {
-                        admitted.fetch_add(admits(&limiter, 0).into(), Ordering::Relaxed);
+                        admitted.fetch_add(admits(&limiter, &0).into(), Ordering::Relaxed);
                     }
                     return;
                 }
                 for n in 0..NEWCOMERS {
-                    admits(&limiter, 1 + n + NEWCOMERS * (thread + THREADS * round));
+                    admits(&limiter, &(1 + n + NEWCOMERS * (thread + THREADS * round)));
                 }
             });
             clock.advance(PERIOD / 16);
@@ -79,7 +73,7 @@ fn granted_alone<A: KeyLimit>(algorithm: A) -> Vec<u64> {
     let limiter = RateLimiter::new(algorithm, store);
     let mut granted = Vec::new();
     for _ in 0..48 {
-        granted.push((0..4 * LIMIT).filter(|_| admits(&limiter, 0)).count() as u64);
+        granted.push((0..4 * LIMIT).filter(|_| admits(&limiter, &0)).count() as u64);
         clock.advance(PERIOD / 16);
     }
     granted

@@ -1,11 +1,6 @@
 //! Waiting by hand until a cost is admitted.
 
-use std::{
-    future::{Future, pending},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Mutex, mpsc},
@@ -13,14 +8,11 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tollgate::{
-    Quota, RateLimiter, StoreErrorKind,
-    algorithm::*,
-    choice::Reloadable,
-    key::Key,
-    store::{Answer, AsKey, Ask, Decided, Store, Written},
+    Quota, RateLimiter, StoreErrorKind, algorithm::*, choice::Reloadable, store::Store,
 };
 
 use crate::stores::over_every_store;
+use crate::support::Flapping;
 use crate::tokio_time::{START, is_due, millis, store};
 use tollgate_algorithms::every_algorithm;
 
@@ -226,43 +218,10 @@ async fn the_first_in_line_notices_within_a_second_that_its_cost_never_fits_any_
     assert!(is_due(start.elapsed(), 6_000), "{:?}", start.elapsed());
 }
 
-/// A store whose looks are never answered.
-#[derive(Clone)]
-struct Blind<S>(S);
-
-impl<A: KeyLimit, K: Key, S: Store<A, K>> Store<A, K> for Blind<S> {
-    type Deciding = Pin<Box<dyn Future<Output = Decided<A>>>>;
-    type Writing = S::Writing;
-
-    fn decide<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        ask: Ask,
-    ) -> Answer<Decided<A>, Self::Deciding> {
-        if let Ask::Look(_) = ask {
-            return Answer::Later(Box::pin(pending()));
-        }
-        match self.0.decide(algorithm, key, ask) {
-            Answer::Now(decided) => Answer::Now(decided),
-            Answer::Later(_) => unreachable!("a store that answers at once"),
-        }
-    }
-
-    fn change<Q: AsKey<K> + ?Sized>(
-        &self,
-        algorithm: &A,
-        key: &Q,
-        change: tollgate::store::Change<'_, A::Snapshot>,
-    ) -> Answer<Written, Self::Writing> {
-        self.0.change(algorithm, key, change)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_looked_at_ends_no_wait_and_makes_none_longer() {
     let gcra = Gcra::new(Quota::per_minute(10)).burst(1);
-    let limiter = RateLimiter::<_, Blind<_>>::new(gcra, Blind(store()));
+    let limiter = RateLimiter::new(gcra, Flapping::over(store::<_, String>()).blind());
     limiter.check("bob").await.unwrap();
     let start = Instant::now();
     limiter.until_ready("bob", 1).await.unwrap();

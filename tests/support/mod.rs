@@ -1,11 +1,11 @@
-//! What several tests need: a store that answers later, one that fails for a while or always, and a
-//! service that watches its readiness.
+//! What several tests need: a store that answers later, one that fails for a while or always or
+//! cannot be looked at, and a service that watches its readiness.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
     convert::Infallible,
-    future::{Future, Ready, ready},
+    future::{Future, Ready, pending, ready},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -15,10 +15,11 @@ use std::{
 };
 
 use tollgate::{
-    Quota, StoreError, StoreErrorKind, Timestamp,
+    Quota, RateLimitLayer, StoreError, StoreErrorKind, Timestamp,
     algorithm::{Ending, FixedWindow, KeyLimit, Limit},
     clock::ManualClock,
-    key::Key,
+    key::{Global, Key},
+    response::AsError,
     store::{Answer, AsKey, Ask, Change, Decided, LocalBuckets, LocalStore, Store, Written},
 };
 use tower::Service;
@@ -74,12 +75,13 @@ where
     }
 }
 
-/// A store that answers, or fails with this error.
+/// A store that answers, or fails with this error; its looks may never be answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Flapping<S> {
     store: S,
     failure: Arc<Mutex<Option<StoreErrorKind>>>,
     answers_later: bool,
+    is_blind: bool,
 }
 
 impl<S> Flapping<S> {
@@ -88,6 +90,7 @@ impl<S> Flapping<S> {
             store,
             failure: Arc::default(),
             answers_later: false,
+            is_blind: false,
         }
     }
 
@@ -98,20 +101,27 @@ impl<S> Flapping<S> {
         }
     }
 
+    pub(crate) fn blind(self) -> Self {
+        Self {
+            is_blind: true,
+            ..self
+        }
+    }
+
     pub(crate) fn fails(&self, failure: impl Into<Option<StoreErrorKind>>) {
         *self.failure.lock().unwrap() = failure.into();
     }
 
-    fn answer<T>(
+    fn answer<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&S) -> Result<T, StoreError>,
-    ) -> Answer<Result<T, StoreError>, Ready<Result<T, StoreError>>> {
+    ) -> Answer<Result<T, StoreError>, Later<Result<T, StoreError>>> {
         let answer = match *self.failure.lock().unwrap() {
             Some(kind) => Err(StoreError::new(kind, "broken on purpose: redis://s3cret")),
             None => answer(&self.store),
         };
         match self.answers_later {
-            true => Answer::Later(ready(answer)),
+            true => Answer::Later(Box::pin(ready(answer))),
             false => Answer::Now(answer),
         }
     }
@@ -125,8 +135,8 @@ fn at_once<T, F>(answer: Answer<T, F>) -> T {
 }
 
 impl<L: Limit, K: Key, S: Store<L, K>> Store<L, K> for Flapping<S> {
-    type Deciding = Ready<Decided<L>>;
-    type Writing = Ready<Written>;
+    type Deciding = Later<Decided<L>>;
+    type Writing = Later<Written>;
 
     fn decide<Q: AsKey<K> + ?Sized>(
         &self,
@@ -134,7 +144,10 @@ impl<L: Limit, K: Key, S: Store<L, K>> Store<L, K> for Flapping<S> {
         key: &Q,
         ask: Ask,
     ) -> Answer<Decided<L>, Self::Deciding> {
-        self.answer(|store| at_once(store.decide(limit, key, ask)))
+        match ask {
+            Ask::Look(_) if self.is_blind => Answer::Later(Box::pin(pending())),
+            _ => self.answer(|store| at_once(store.decide(limit, key, ask))),
+        }
     }
 
     fn change<Q: AsKey<K> + ?Sized>(
@@ -207,6 +220,11 @@ impl Service<u32> for Echo {
         self.calls.fetch_add(1, Ordering::SeqCst);
         ready(Ok(request))
     }
+}
+
+/// A layer around a service of numbers.
+pub(crate) fn numbers<A, S>(algorithm: A, store: S) -> RateLimitLayer<A, S, Global, AsError> {
+    RateLimitLayer::new(algorithm, store, Global).respond_with(AsError)
 }
 
 /// So many units a day.
