@@ -21,7 +21,7 @@ use tollgate::{
     key::{Global, Header, HeaderKey, percentile},
     store::{LocalBuckets, LocalStore, Store},
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 use tower::{Layer, Service, ServiceExt};
 
 fn costing(cost: u32) -> Request<u32> {
@@ -86,16 +86,13 @@ async fn every_algorithm_decides_as_if_it_were_enforced_and_no_caller_notices() 
     let quota = Quota::per_second(3);
     let (burst, precision) = (5, Duration::from_millis(100));
     let interval = Duration::from_millis(400);
-    macro_rules! each {
-        (($($of:tt)*) $($name:literal, $made:expr, $model:expr;)+) => {$(
-            let clock = ManualClock::at(START);
-            over_every_store!(local(&clock), |store| {
-                let stores = (local(&clock), store);
-                decides_as_if_it_were_enforced($name, $made, stores, &clock, 400).await
-            });
-        )+};
-    }
-    every_algorithm!(each, quota, burst, precision, interval);
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        let clock = ManualClock::at(START);
+        over_every_store!(local(&clock), |store| {
+            let stores = (local(&clock), store);
+            decides_as_if_it_were_enforced(name, rule.clone(), stores, &clock, 400).await
+        });
+    });
 }
 
 fn two() -> FixedWindow {

@@ -20,7 +20,7 @@ use tollgate::{
     observe::{Event, Observe, Outcome},
     store::{LocalStore, Store},
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 
 /// What is told of each call, as it was answered.
 type Outcomes = (Outcome, Option<String>);
@@ -72,17 +72,11 @@ async fn each_call_of_every_algorithm_is_told_once_as_it_is_answered() {
     let period = Duration::from_secs(100);
     let (quota, burst, precision) = (Quota::new(6, period), 4, period / 10);
     let interval = Duration::from_secs(1);
-    macro_rules! is_told {
-        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
-         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(
-                over_every_store!(by_hand().1, |store| {
-                    is_told_once_as_it_is_answered($name, $algorithm, store).await
-                });
-            )+
-        };
-    }
-    every_algorithm!(is_told, quota, burst, precision, interval);
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        over_every_store!(by_hand().1, |store| {
+            is_told_once_as_it_is_answered(name, rule.clone(), store).await
+        });
+    });
     let pair = || (Gcra::new(quota), MinInterval::new(interval));
     is_told_once_as_it_is_answered("a pair", pair(), by_hand().1).await;
     is_told_once_as_it_is_answered("settled", Gcra::new(quota).settled(), by_hand().1).await;

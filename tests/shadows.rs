@@ -14,7 +14,7 @@ use tollgate::{
     key::Global,
     store::{Ask, LocalStore, Store},
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 use tower::{Layer, Service};
 
 const STEPS: usize = 600;
@@ -35,18 +35,14 @@ fn shadows_of<L: Limit>(limits: &L, snapshot: &L::Snapshot) -> Vec<(PolicyDecisi
 }
 
 /// Calls a test's own `holds` with each of the algorithms.
-macro_rules! each {
-    ($given:tt $($name:literal, $made:expr, $model:ident $numbers:tt;)+) => {
-        $(holds($name, &$made, $made.shadow());)+
-    };
-}
-
-macro_rules! for_every_algorithm {
+macro_rules! for_each {
     () => {
         let quota = Quota::per_second(2);
         let (burst, precision) = (5, Duration::from_millis(100));
         let interval = Duration::from_millis(400);
-        every_algorithm!(each, quota, burst, precision, interval);
+        for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+            holds(name, &rule, rule.clone().shadow())
+        });
     };
 }
 
@@ -109,7 +105,7 @@ fn beside_an_enforced_limit_it_stands_as_it_does_alone() {
         assert!(several.contains(&refused), "{name}: {refused}");
         assert!(several.contains(&would_refuse), "{name}: {would_refuse}");
     }
-    for_every_algorithm!();
+    for_each!();
 }
 
 #[test]
@@ -134,7 +130,7 @@ fn with_a_key_of_its_own_it_stands_as_it_does_alone() {
             assert_eq!(shadows_of(&limits, &stands), [expected], "{name}");
         }
     }
-    for_every_algorithm!();
+    for_each!();
 }
 
 fn a_day(units: u64, name: &str) -> FixedWindow {

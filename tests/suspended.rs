@@ -12,7 +12,7 @@ use std::{
 
 use crate::at_one_instant::let_through_at_one_instant;
 use tollgate::{Decision, Quota, RateLimiter, algorithm::*, store::LocalStore};
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 
 const UNITS: u64 = 5;
 const PERIOD: Duration = Duration::from_secs(2);
@@ -45,12 +45,11 @@ fn limit(name: &'static str, algorithm: impl KeyLimit) -> Limit {
 fn every_limit() -> Vec<Limit> {
     let (quota, burst) = (Quota::new(UNITS, PERIOD), UNITS - 1);
     let (precision, interval) = (PERIOD / 10, PERIOD);
-    macro_rules! limits {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            vec![$(limit($name, $algorithm)),+]
-        };
-    }
-    every_algorithm!(limits, quota, burst, precision, interval)
+    let mut limits = Vec::new();
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        limits.push(limit(name, rule))
+    });
+    limits
 }
 
 /// How many are admitted until one is refused, and how long that took.

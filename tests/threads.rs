@@ -13,24 +13,20 @@ use crate::ready::ready;
 use tollgate::{
     Decision, EachOf, Quota, RateLimiter, algorithm::*, clock::ManualClock, store::LocalStore,
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 
 const THREADS: u64 = 8;
 const LIMIT: u64 = 100;
 const PERIOD: Duration = Duration::from_secs(100);
-
-macro_rules! each {
-    ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-        $(run($name, let_through_at_one_instant(&$algorithm), $algorithm);)+
-    };
-}
 
 /// Calls a test's own `run` with each algorithm, and with what it lets through at one instant.
 macro_rules! run_every_algorithm {
     () => {
         let (quota, burst, precision) = (Quota::new(LIMIT, PERIOD), 40, PERIOD / 10);
         let interval = Duration::from_secs(1);
-        every_algorithm!(each, quota, burst, precision, interval);
+        for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+            run(name, let_through_at_one_instant(&rule), rule)
+        });
         let (window, log) = (FixedWindow::new(quota), SlidingLog::new(quota));
         run("a pair", 1, (Gcra::new(quota), MinInterval::new(interval)));
         run(

@@ -14,7 +14,7 @@ use tollgate::{
 use crate::stores::over_every_store;
 use crate::support::Flapping;
 use crate::tokio_time::{START, is_due, millis, store};
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 
 /// 64 workers of one key, who each wait for so many turns: how long the longest took, and all of
 /// them.
@@ -64,18 +64,15 @@ fn fair_wait<A: KeyLimit>(rule: &A) -> Duration {
 async fn of_64_workers_nobody_waits_longer_than_one_and_a_half_fair_turns_whatever_the_rule() {
     let (quota, precision) = (Quota::per_second(50), millis(100));
     let interval = millis(200);
-    macro_rules! is_fair {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
-            let fair = fair_wait(&$algorithm);
-            over_every_store!(store(), |store| {
-                let (longest, all) = longest_wait($algorithm, store, 5).await;
-                assert!(longest <= fair * 3 / 2, "{}: {longest:?} of {fair:?}", $name);
-                assert!(all <= fair * 5 * 5 / 4, "{}: {all:?} for all", $name);
-            });
-        )+};
-    }
     for burst in [1, 5, 50] {
-        every_algorithm!(is_fair, quota, burst, precision, interval);
+        for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+            let fair = fair_wait(&rule);
+            over_every_store!(store(), |store| {
+                let (longest, all) = longest_wait(rule.clone(), store, 5).await;
+                assert!(longest <= fair * 3 / 2, "{name}: {longest:?} of {fair:?}");
+                assert!(all <= fair * 5 * 5 / 4, "{name}: {all:?} for all");
+            });
+        });
     }
 }
 

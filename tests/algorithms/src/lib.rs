@@ -37,12 +37,28 @@ macro_rules! every_additive {
     };
 }
 
+/// Runs the body for each of all algorithms, made from the same four variables: `|name, rule| …`.
+#[macro_export]
+macro_rules! for_every_algorithm {
+    ($quota:ident, $burst:ident, $precision:ident, $interval:ident, $($run:tt)+) => {
+        $crate::listed! { all_listed [$($run)+] $quota, $burst, $precision, $interval }
+    };
+}
+
+/// The same for the additive algorithms alone.
+#[macro_export]
+macro_rules! for_every_additive {
+    ($quota:ident, $burst:ident, $precision:ident, $($run:tt)+) => {
+        $crate::listed! { additive_listed [$($run)+] $quota, $burst, $precision, no_interval }
+    };
+}
+
 /// The list. Before an algorithm that is `Additive` stands that word.
 #[doc(hidden)]
 #[macro_export]
 #[rustfmt::skip]
 macro_rules! listed {
-    ($which:ident $then:ident $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
+    ($which:ident $then:tt $quota:ident, $burst:ident, $precision:ident, $interval:ident) => {
         $crate::$which! {
             $then ($quota, $burst, $precision, $interval) []
             additive "fixed window", FixedWindow::new($quota), fixed_window(units, period);
@@ -74,6 +90,15 @@ macro_rules! all_listed {
     ) => {
         $then! { $given $($name, $algorithm, $model $numbers;)+ }
     };
+    (
+        [|$name:ident, $rule:ident| $body:expr] $given:tt []
+        $($(additive)? $called:literal, $algorithm:expr, $model:ident $numbers:tt;)+
+    ) => {
+        $({
+            let ($name, $rule) = ($called, $algorithm);
+            $body;
+        })+
+    };
 }
 
 /// One line after the other: those that are kept stand in the brackets.
@@ -83,8 +108,11 @@ macro_rules! additive_listed {
     ($then:ident $given:tt [$($kept:tt)+]) => {
         $then! { $given $($kept)+ }
     };
+    ([$($run:tt)+] $given:tt [$($kept:tt)+]) => {
+        $crate::all_listed! { [$($run)+] $given [] $($kept)+ }
+    };
     (
-        $then:ident $given:tt [$($kept:tt)*]
+        $then:tt $given:tt [$($kept:tt)*]
         additive $name:literal, $algorithm:expr, $model:ident $numbers:tt; $($others:tt)*
     ) => {
         $crate::additive_listed! {
@@ -92,7 +120,7 @@ macro_rules! additive_listed {
         }
     };
     (
-        $then:ident $given:tt $kept:tt
+        $then:tt $given:tt $kept:tt
         $name:literal, $algorithm:expr, $model:ident $numbers:tt; $($others:tt)*
     ) => {
         $crate::additive_listed! { $then $given $kept $($others)* }

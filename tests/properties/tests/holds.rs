@@ -5,7 +5,7 @@ use std::{fmt::Debug, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseResult};
 use tollgate::{Timestamp, algorithm::*, store::Ask};
-use tollgate_algorithms::every_additive;
+use tollgate_algorithms::for_every_additive;
 use tollgate_properties::{
     for_all,
     numbers::{Held, held},
@@ -292,13 +292,10 @@ fn a_hold_is_admitted_if_it_fits_beside_all_that_is_held_and_a_look_says_so() {
         let forward: Vec<_> = forward.collect();
         let Held { numbers, at_most } = held;
         let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
-        macro_rules! each {
-            ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
-                looks_as_it_decides($name, Played::new($algorithm, at_most), &steps)?;
-                decides_as_the_algorithm_alone($name, Played::new($algorithm, at_most), &forward)?;
-            )+};
-        }
-        every_additive!(each, quota, burst, precision);
+        for_every_additive!(quota, burst, precision, |name, rule| {
+            looks_as_it_decides(name, Played::new(rule.clone(), at_most), &steps)?;
+            decides_as_the_algorithm_alone(name, Played::new(rule, at_most), &forward)?
+        });
         Ok(())
     });
 }

@@ -17,7 +17,7 @@ use tollgate::{
     clock::{Clock, ManualClock, SystemClock},
     store::LocalStore,
 };
-use tollgate_algorithms::{every_additive, every_algorithm};
+use tollgate_algorithms::{for_every_additive, for_every_algorithm};
 
 const UNITS: u64 = 5;
 const PERIOD: Duration = Duration::from_millis(1);
@@ -88,13 +88,6 @@ macro_rules! limiter {
     }};
 }
 
-/// Calls a test's own `check` with each of the algorithms.
-macro_rules! check_each {
-    ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-        $(check($name, $algorithm);)+
-    };
-}
-
 #[test]
 fn a_thread_that_comes_late_opens_no_limit() {
     fn check<A: KeyLimit>(name: &str, algorithm: A) {
@@ -114,7 +107,9 @@ fn a_thread_that_comes_late_opens_no_limit() {
     }
     let quota = Quota::new(UNITS, PERIOD);
     let [precision, interval] = [PERIOD / 10, PERIOD / 5];
-    every_algorithm!(check_each, quota, UNITS, precision, interval);
+    for_every_algorithm!(quota, UNITS, precision, interval, |name, rule| check(
+        name, rule
+    ));
 }
 
 #[test]
@@ -147,7 +142,7 @@ fn a_thread_that_comes_late_frees_nothing_that_is_held() {
         assert_nothing_opens(name, &clock, hold_and_settle);
     }
     let (quota, precision) = (Quota::new(UNITS, PERIOD), PERIOD / 10);
-    every_additive!(check_each, quota, UNITS, precision);
+    for_every_additive!(quota, UNITS, precision, |name, rule| check(name, rule));
 }
 
 /// As of a clock of one's own, at the edge of a window.
@@ -176,7 +171,7 @@ fn units_that_are_settled_before_they_were_held_are_charged_when_they_were_held(
         assert_eq!(settled_before, left_later(held_at), "{name}");
     }
     let (quota, precision) = (Quota::new(UNITS, PERIOD), PERIOD / 10);
-    every_additive!(check_each, quota, UNITS, precision);
+    for_every_additive!(quota, UNITS, precision, |name, rule| check(name, rule));
 }
 
 /// Eight threads, which are more than the cores, so that most of them wait. Of the holds of each a

@@ -5,7 +5,7 @@
 use std::slice::from_ref;
 
 use tollgate::{Quota, RateLimiter, algorithm::*};
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 use tollgate_properties::{
     alike::Story,
     history::{Op, any_history_with_debits},
@@ -29,20 +29,21 @@ fn beside_an_enforced_limit_it_is_the_pure_rules_in_every_field() {
         (without_debits.steps).retain(|step| !matches!(step.op, Op::Debit(_)));
         // Of the models nothing matters but the spans.
         let spans = || [sliding_log(numbers.units, numbers.period)];
-        macro_rules! is_the_pure_rules {
-            ($given:tt $($name:literal, $made:expr, $model:ident $numbers:tt;)+) => {$(
-                let limits = (gate(), $made.named("tried").shadow());
-                let subject = Subject::over_redis($name, limits, spans());
-                let history = if is_log($name) { &without_debits } else { &history };
-                let story = Story {
-                    // In memory each member has a time of its own.
-                    steps_back: false,
-                    ..Story::of(history)
-                };
-                redis_decides_as_the_rule(&redis, from_ref(&subject), &story)?;
-            )+};
-        }
-        every_algorithm!(is_the_pure_rules, quota, burst, precision, interval);
+        for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+            let limits = (gate(), rule.named("tried").shadow());
+            let subject = Subject::over_redis(name, limits, spans());
+            let history = if is_log(name) {
+                &without_debits
+            } else {
+                &history
+            };
+            let story = Story {
+                // In memory each member has a time of its own.
+                steps_back: false,
+                ..Story::of(history)
+            };
+            redis_decides_as_the_rule(&redis, from_ref(&subject), &story)?
+        });
         Ok(())
     });
 }

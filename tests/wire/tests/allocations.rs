@@ -27,7 +27,7 @@ use tollgate::{
     response::{Fields, Grpc, Http},
     store::{LocalBuckets, LocalStore},
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 use tower::{Layer, Service, ServiceExt, service_fn, util::ServiceFn};
 
 type Body = Full<Bytes>;
@@ -136,12 +136,9 @@ fn no_algorithm_allocates_for_a_known_key() {
     // Twice what comes: some look back a little further than their window.
     let (quota, burst) = (Quota::new(20, ten().period()), 10);
     let (precision, interval) = (Duration::from_secs(1), Duration::from_secs(1));
-    macro_rules! each {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(assert_eq!(most_of($algorithm, PeerIp::new(), from_peer), 0, $name);)+
-        };
-    }
-    every_algorithm!(each, quota, burst, precision, interval);
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        assert_eq!(most_of(rule, PeerIp::new(), from_peer), 0, "{name}")
+    });
 }
 
 #[test]

@@ -26,7 +26,7 @@ use tollgate::{
     response::{Fields, Http},
     store::LocalStore,
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 
 const POLICY: &str = "ratelimit-policy";
 
@@ -107,12 +107,9 @@ async fn every_algorithm_keeps_the_promise_of_retry_after() {
     let (quota, precision) = (Quota::new(3, period), period / 5);
     // Nobody waits in a queue of one, and nobody for longer than this, by the real clock.
     let (burst, interval) = (1, Duration::from_millis(20));
-    macro_rules! each {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(retry_after_is_kept_by($name, $algorithm).await;)+
-        };
-    }
-    every_algorithm!(each, quota, burst, precision, interval);
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        retry_after_is_kept_by(name, rule).await
+    });
     retry_after_is_kept_by("a pair", (Gcra::new(quota), SlidingLog::new(quota))).await;
 }
 

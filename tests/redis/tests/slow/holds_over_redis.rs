@@ -9,7 +9,7 @@ use tollgate::{
     clock::ManualClock,
     store::{self, Change, RedisStore, Store},
 };
-use tollgate_algorithms::every_additive;
+use tollgate_algorithms::for_every_additive;
 use tollgate_properties::{
     alike::{self, Story},
     call::Ending,
@@ -38,19 +38,14 @@ fn every_limit_that(holds: bool, Held { numbers, at_most }: Held) -> Vec<Subject
     fn that<A: Additive>(holds: bool, settled: Settled<A>) -> Settled<A> {
         if holds { settled } else { settled.unheld() }
     }
-    let (quota, held) = (numbers.quota(), micros(at_most));
+    let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
+    let held = micros(at_most);
     let spans = || [at_most, numbers.period].map(|span| sliding_log(numbers.units, span));
-    macro_rules! each {
-        (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
-         $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {{
-            let ($quota, $burst, $precision) = (quota, numbers.burst, numbers.precision());
-            vec![$({
-                let settled = $algorithm.named("n").settled().held_at_most(held);
-                Subject::over_redis($name, that(holds, settled), spans())
-            }),+]
-        }};
-    }
-    let mut all = every_additive!(each, quota, burst, precision);
+    let mut all = Vec::new();
+    for_every_additive!(quota, burst, precision, |name, rule| {
+        let settled = rule.named("n").settled().held_at_most(held);
+        all.push(Subject::over_redis(name, that(holds, settled), spans()))
+    });
     let bucket = |name| {
         let bucket = TokenBucket::new(quota).named(name).settled();
         that(holds, bucket.held_at_most(held))
@@ -307,19 +302,13 @@ fn holding_is_turned_on_and_off_and_begins_nothing_anew() {
         HISTORIES / 2,
         values,
         |(Held { numbers, at_most }, steps)| {
-            macro_rules! each {
-            (($quota:ident, $burst:ident, $precision:ident, $interval:ident)
-             $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {$(
-                let ($quota, $burst) = (numbers.quota(), numbers.burst);
-                let $precision = numbers.precision();
-                let _ = ($burst, $precision);
-                let holds = $algorithm.settled().held_at_most(micros(at_most));
-                is_one_state(&redis, (holds, $algorithm), &steps)?;
-            )+};
-        }
-            every_additive!(each, quota, burst, precision);
-            let bucket = TokenBucket::new(numbers.quota());
-            let log = SlidingLog::new(numbers.quota());
+            let (quota, burst, precision) = (numbers.quota(), numbers.burst, numbers.precision());
+            for_every_additive!(quota, burst, precision, |_name, rule| {
+                let holds = rule.clone().settled().held_at_most(micros(at_most));
+                is_one_state(&redis, (holds, rule), &steps)?
+            });
+            let bucket = TokenBucket::new(quota);
+            let log = SlidingLog::new(quota);
             let queue = LeakyBucket::new(Quota::new(9, micros(5))).queue();
             let holds = bucket.clone().settled().held_at_most(micros(at_most));
             let tuples = (

@@ -9,7 +9,7 @@ use tollgate::{
     EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp, algorithm::*, clock::ManualClock,
     store::RedisStore,
 };
-use tollgate_algorithms::every_algorithm;
+use tollgate_algorithms::for_every_algorithm;
 use tollgate_redis_tests::{Cluster, Fickle, comes, patient, slot_of, until};
 
 /// A fickle rule that is charged last, as it is in a tuple with an interval that is always over.
@@ -97,12 +97,9 @@ async fn what_nobody_charged_meanwhile_is_taken_back_whole_by_every_rule() {
     // Nothing comes back meanwhile, no window ends, and nobody waits for longer than this.
     let (quota, burst) = (Quota::new(50, Duration::from_secs(100 * 86_400)), 20);
     let (precision, interval) = (quota.period() / 10, Duration::from_millis(1));
-    macro_rules! each {
-        ($given:tt $($name:literal, $algorithm:expr, $model:ident $numbers:tt;)+) => {
-            $(is_given_back_whole($name, &cluster, &store, $algorithm).await;)+
-        };
-    }
-    every_algorithm!(each, quota, burst, precision, interval);
+    for_every_algorithm!(quota, burst, precision, interval, |name, rule| {
+        is_given_back_whole(name, &cluster, &store, rule).await
+    });
     let triple = (
         TokenBucket::new(quota),
         MinInterval::new(interval),
