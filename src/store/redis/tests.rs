@@ -14,7 +14,11 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
 
-use crate::{algorithm::Scripted, clock::Timestamp};
+use crate::{
+    algorithm::Scripted,
+    clock::{ManualClock, Timestamp},
+    store::{RedisConnection, RedisStore},
+};
 
 /// Runs `TOLLGATE_CASES` cases, or 2 000, and so many times as many: from the same seed in each
 /// run. The first one that is wrong is told, in `shrunk` attempts made smaller.
@@ -48,11 +52,11 @@ pub(super) fn reply<L: Scripted>(
     (cost, is_charged): (u32, bool),
     now: u64,
 ) -> Bytes {
-    let (script, now_at) = (L::script(), Timestamp::from_micros(now));
+    let (script, now_at) = (L::script(), at(now));
     let mut value = Vec::new();
     if let Some((state, last)) = stored {
         let (mut numbers, mut states, mut tails) = (Vec::new(), Vec::new(), Vec::<u64>::new());
-        limit.numbers(state, Timestamp::from_micros(last), &mut |it| {
+        limit.numbers(state, at(last), &mut |it| {
             numbers.push(it);
         });
         let mut rest = &numbers[..];
@@ -109,6 +113,22 @@ fn bytes(first: u8, numbers: &[&[u64]]) -> Vec<u8> {
     iter::once(first)
         .chain(numbers.flat_map(|it| it.into_iter().take(7)))
         .collect()
+}
+
+pub(super) fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// A store that remembers refusals for so many microseconds, if any.
+pub(super) fn store(port: u16, clock: &ManualClock, longest: u64) -> RedisStore {
+    let url = format!("redis://127.0.0.1:{port}");
+    let url = RedisConnection::from_url(&url).expect("a URL");
+    let store = RedisStore::builder(url).clock(clock.clone());
+    let store = match longest {
+        0 => store,
+        _ => store.remember_refusals(Duration::from_micros(longest)),
+    };
+    store.deadline(Duration::from_secs(30)).build()
 }
 
 /// A server of its own, on loopback. It ends when this is dropped.

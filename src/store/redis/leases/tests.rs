@@ -22,14 +22,18 @@ use tollgate_algorithms::{
 use crate::{
     Quota,
     algorithm::*,
-    clock::{ManualClock, Timestamp},
-    store::{Ask, RedisConnection, RedisStore, Verdict},
+    clock::ManualClock,
+    store::{Ask, RedisStore, Verdict},
 };
 
 use super::{
     super::{
-        changes::Changing, failure, joined::Call, limits::admission as admission_of, query::Query,
-        tests::search,
+        changes::Changing,
+        failure,
+        joined::Call,
+        limits::admission as admission_of,
+        query::Query,
+        tests::{at, search, store},
     },
     *,
 };
@@ -104,21 +108,6 @@ fn stretched(micros: u64) -> u64 {
 
 fn process_of(number: u64) -> usize {
     [0, 0, 0, 1, 1, 1, TAKES_MUCH, 3, 3][number as usize]
-}
-
-fn at(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros)
-}
-
-fn store(port: u16, clock: &ManualClock, longest: u64) -> RedisStore {
-    let url = format!("redis://127.0.0.1:{port}");
-    let url = RedisConnection::from_url(&url).expect("a URL");
-    let store = RedisStore::builder(url).clock(clock.clone());
-    let store = match longest {
-        0 => store,
-        _ => store.remember_refusals(Duration::from_micros(longest)),
-    };
-    store.deadline(Duration::from_secs(30)).build()
 }
 
 struct World<'a, L: Rule> {

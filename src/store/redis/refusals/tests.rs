@@ -11,8 +11,8 @@ use tollgate_algorithms::every_algorithm;
 use crate::{
     Decision, Quota,
     algorithm::*,
-    clock::{Clock, ManualClock, Timestamp},
-    store::{Ask, Change, RedisConnection, RedisStore},
+    clock::{Clock, ManualClock},
+    store::{Ask, Change, RedisStore},
 };
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
         joined::Call,
         query::Query,
         scripts::Scripts,
-        tests::{reply, search},
+        tests::{at, reply, search, store},
     },
     *,
 };
@@ -95,10 +95,6 @@ fn rules() -> Vec<(&'static str, Run)> {
     alone.into_iter().chain(others).collect()
 }
 
-fn at(micros: u64) -> Timestamp {
-    Timestamp::from_micros(micros)
-}
-
 /// By a clock that nobody has; and the number of the event.
 type When = (u64, usize);
 
@@ -159,10 +155,7 @@ impl<L: Scripted> World<L> {
     fn new(plans: [L; 2], longest: u64, mistake: &'static str) -> Self {
         let processes = [(); 3].map(|()| {
             let clock = ManualClock::at(at(0));
-            let url = RedisConnection::from_url("redis://127.0.0.1:1").expect("a URL");
-            let store = RedisStore::builder(url).clock(clock.clone());
-            let store = store.remember_refusals(Duration::from_micros(longest));
-            (store.build(), clock)
+            (store(1, &clock, longest), clock)
         });
         let queries = [0, 1].map(|it| Query::new(&processes[0].0, &plans[it], 0));
         let scripts = Arc::clone(&queries[0].all[0].scripts);
