@@ -39,6 +39,6 @@ pub use crate::{
     server::Server,
     stepped::SteppedServer,
     store::{Redis, patient},
-    wait::{comes, until, within},
+    wait::{comes, crowd, until, within},
     worker::Worker,
 };

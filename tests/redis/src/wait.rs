@@ -1,8 +1,11 @@
-//! Waits with a timeout.
+//! Waits with a timeout, and for many at once.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,4 +45,15 @@ pub async fn within<T>(limit: Duration, what: &str, answer: impl Future<Output =
         Ok(answer) => answer,
         Err(_) => panic!("{what}: not after {limit:?}"),
     }
+}
+
+/// What so many tasks return that begin together, each with a clone of this and its number.
+pub async fn crowd<L, T, F>(count: u32, of: &L, task: impl Fn(L, u32) -> F) -> Vec<T>
+where
+    L: Clone,
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let tasks = (0..count).map(|number| task(of.clone(), number));
+    tasks.collect::<JoinSet<_>>().join_all().await
 }

@@ -91,27 +91,28 @@ async fn a_server_says_what_is_the_matter() {
     use StoreErrorKind::{Misconfigured, Unavailable};
     let set = |name, value| vec!["CONFIG", "SET", name, value];
     let user = |rule| vec!["ACL", "SETUSER", "default", rule];
-    for (command, kind, words) in [
-        (set("maxmemory", "1"), Unavailable, "OOM"),
-        (set("min-replicas-to-write", "1"), Unavailable, "NOREPLICAS"),
-        (vec!["REPLICAOF", "127.0.0.1", "1"], Unavailable, "READONLY"),
-        (user("-evalsha"), Misconfigured, "NOPERM"),
-        (user("-script"), Misconfigured, "NOPERM"),
-        (user("resetkeys"), Misconfigured, "NOPERM"),
+    let replica = || vec!["REPLICAOF", "127.0.0.1", "1"];
+    let stale = set("replica-serve-stale-data", "no");
+    for (commands, kind, words) in [
+        (vec![set("maxmemory", "1")], Unavailable, "OOM"),
+        (
+            vec![set("min-replicas-to-write", "1")],
+            Unavailable,
+            "NOREPLICAS",
+        ),
+        (vec![replica()], Unavailable, "READONLY"),
+        (vec![replica(), stale], Unavailable, "MASTERDOWN"),
+        (vec![user("-evalsha")], Misconfigured, "NOPERM"),
+        (vec![user("-script")], Misconfigured, "NOPERM"),
+        (vec![user("resetkeys")], Misconfigured, "NOPERM"),
     ] {
         let server = Server::start().await;
         let store = store(server.client().await);
-        let _: String = server.command(command[0], &command[1..]).await;
+        for command in commands {
+            let _: String = server.command(command[0], &command[1..]).await;
+        }
         assert_says(&error_of(&store).await, kind, words);
     }
-
-    let server = Server::start().await;
-    let store = store(server.client().await);
-    let replica = ["REPLICAOF", "127.0.0.1", "1"];
-    let _: String = server.command(replica[0], &replica[1..]).await;
-    let stale = set("replica-serve-stale-data", "no");
-    let _: String = server.command(stale[0], &stale[1..]).await;
-    assert_says(&error_of(&store).await, Unavailable, "MASTERDOWN");
 }
 
 #[tokio::test]
@@ -123,13 +124,9 @@ async fn a_server_that_cannot_save_says_so() {
     let set = ["SET", "save", "3600 1"];
     let _: String = server.command("CONFIG", &set).await;
     let _: String = server.command("BGSAVE", &[]).await;
-    let error = until("a save that fails", async || {
-        RateLimiter::new(plenty(), store.clone())
-            .check(&7_u32)
-            .await
-            .err()
-    })
-    .await;
+    let limiter = RateLimiter::new(plenty(), store);
+    let failed = async || limiter.check(&7_u32).await.err();
+    let error = until("a save that fails", failed).await;
     assert_says(&error, StoreErrorKind::Unavailable, "MISCONF");
 }
 

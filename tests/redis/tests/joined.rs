@@ -8,10 +8,7 @@ use std::{
 
 use futures_util::future::join_all;
 use proptest::{collection::vec, prelude::*, test_runner::TestCaseError};
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, sleep};
 use tollgate::{
     Decision, Quota, RateLimiter, StoreErrorKind,
     algorithm::{FixedWindow, TokenBucket},
@@ -23,7 +20,8 @@ use tollgate_properties::{
     subject::{Subject, instant},
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, until,
+    Proxy, Redis, Server, centralized, comes, connect, crowd, every_algorithm, patient, until,
+    within,
 };
 
 use crate::slow::holds_over_redis::every_limit;
@@ -175,15 +173,12 @@ async fn a_server_that_is_slow_but_in_time_answers_everybody_in_time() {
         store.usage().joined > 0
     })
     .await;
-    let since = Instant::now();
-    let mut asked = JoinSet::new();
-    while since.elapsed() < DEADLINE {
-        let limiter = limiter.clone();
-        asked.spawn(async move { limiter.check("bob").await.unwrap() });
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let all_are_admitted = asked.join_all().await.iter().all(Decision::is_admitted);
-    assert!(all_are_admitted);
+    // For as long as the deadline.
+    let asked = crowd(400, &limiter, |limiter, number| async move {
+        sleep(number * Duration::from_millis(5)).await;
+        limiter.check("bob").await.unwrap()
+    });
+    assert!(asked.await.iter().all(Decision::is_admitted));
 }
 
 /// A crowd, while the server hangs: everybody is told at its own deadline.
@@ -196,18 +191,14 @@ async fn a_crowd_of_one_key_waits_no_longer_than_each_ones_deadline() {
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_hour(1_000_000)), store);
     until("an answer", async || limiter.check("bob").await.ok()).await;
     server.stop_process();
-    let mut asked = JoinSet::new();
-    for _ in 0..300 {
-        let limiter = limiter.clone();
-        asked.spawn(async move {
-            let since = Instant::now();
-            let error = limiter.check("bob").await.unwrap_err();
-            (error.kind(), since.elapsed())
-        });
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let told = timeout(Duration::from_secs(10), asked.join_all()).await;
-    for (kind, waited) in told.unwrap() {
+    let told = crowd(300, &limiter, |limiter, number| async move {
+        sleep(number * Duration::from_millis(1)).await;
+        let since = Instant::now();
+        let error = limiter.check("bob").await.unwrap_err();
+        (error.kind(), since.elapsed())
+    });
+    let told = within(Duration::from_secs(10), "what each is told", told);
+    for (kind, waited) in told.await {
         assert_eq!(kind, StoreErrorKind::Unavailable);
         assert!(waited < DEADLINE + Duration::from_millis(150), "{waited:?}");
     }

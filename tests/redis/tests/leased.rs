@@ -9,7 +9,6 @@ use std::{
 };
 
 use proptest::{prelude::*, test_runner::TestCaseError};
-use tokio::task::JoinSet;
 use tollgate::{
     EachOf, Quota, RateLimiter, Timestamp,
     algorithm::*,
@@ -18,7 +17,7 @@ use tollgate::{
 };
 use tollgate_properties::{cases, claims::stays_within_the_bound, numbers::Numbers};
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient, within,
+    Proxy, Redis, Server, centralized, comes, connect, crowd, every_algorithm, patient, within,
 };
 
 const MS: u64 = 1_000;
@@ -106,16 +105,13 @@ async fn a_crowd_of_one_key_spends_what_is_leased() {
     let rule = TokenBucket::new(Quota::per_second(1_000_000)).burst(500_000);
     let limiter = RateLimiter::new(rule, store.clone());
     let before = server.command_calls("evalsha").await;
-    let callers = (0..64).map(|_| {
-        let limiter = limiter.clone();
-        async move {
-            for _ in 0..200 {
-                assert!(limiter.check("bob").await.unwrap().is_admitted());
-                tokio::task::yield_now().await;
-            }
+    crowd(64, &limiter, |limiter, _| async move {
+        for _ in 0..200 {
+            assert!(limiter.check("bob").await.unwrap().is_admitted());
+            tokio::task::yield_now().await;
         }
-    });
-    callers.collect::<JoinSet<_>>().join_all().await;
+    })
+    .await;
     let scripts = server.command_calls("evalsha").await - before;
     let leased = store.usage().leased;
     println!("{scripts} scripts for 12800 decisions, {leased} of them leased");
@@ -131,19 +127,16 @@ async fn a_crowd_of_a_tuple_gets_what_its_log_lets_through_and_no_more() {
     let log = SlidingLog::new(Quota::per_hour(500)).named("log");
     let rule = (TokenBucket::new(Quota::per_hour(1)).burst(5_000), log);
     let limiter = RateLimiter::new(rule, store.clone());
-    let callers = (0..64).map(|_| {
-        let limiter = limiter.clone();
-        async move {
-            let mut admitted = 0;
-            for _ in 0..20 {
-                let decision = limiter.check("bob").await.unwrap();
-                admitted += u64::from(decision.is_admitted());
-                tokio::task::yield_now().await;
-            }
-            admitted
+    let admitted = crowd(64, &limiter, |limiter, _| async move {
+        let mut admitted = 0;
+        for _ in 0..20 {
+            let decision = limiter.check("bob").await.unwrap();
+            admitted += u64::from(decision.is_admitted());
+            tokio::task::yield_now().await;
         }
-    });
-    let admitted = callers.collect::<JoinSet<_>>().join_all().await;
+        admitted
+    })
+    .await;
     let admitted = Cell::new(admitted.into_iter().sum::<u64>());
     assert!(admitted.get() > 400 && store.usage().leased > 100);
     comes("the rest", async || {
@@ -370,15 +363,12 @@ async fn of_a_server_that_takes_longer_than_a_lease_time_nothing_is_leased_for_l
     let store = store.deadline(Duration::from_secs(20)).build();
     let store = store.leased(Duration::from_millis(5));
     let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1_000_000)), store.clone());
-    let crowd = (0..16).map(|_| {
-        let limiter = limiter.clone();
-        async move {
-            for _ in 0..40 {
-                assert!(limiter.check("bob").await.unwrap().is_admitted());
-            }
+    crowd(16, &limiter, |limiter, _| async move {
+        for _ in 0..40 {
+            assert!(limiter.check("bob").await.unwrap().is_admitted());
         }
-    });
-    crowd.collect::<JoinSet<_>>().join_all().await;
+    })
+    .await;
     let usage = store.usage();
     // One call brings a lease of what was used lately.
     assert!((1..=2 * 64).contains(&usage.units_leased), "{usage:?}");

@@ -7,14 +7,13 @@ use std::{
 };
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use tokio::task::JoinSet;
 use tollgate::{
     Quota, RateLimiter,
     algorithm::FixedWindow,
     observe::{Event, Metrics},
     store::Source,
 };
-use tollgate_redis_tests::{Server, patient};
+use tollgate_redis_tests::{Server, crowd, patient};
 
 use crate::traffic::store;
 
@@ -27,11 +26,8 @@ async fn an_observer_sees_which_decisions_did_not_ask_redis() {
     let seen = Arc::clone(&sources);
     let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1_000)), store.clone());
     let limiter = limiter.observe(move |event: &Event<'_, u32>| {
-        *seen
-            .lock()
-            .unwrap()
-            .entry(event.source().unwrap())
-            .or_default() += 1;
+        let mut sources = seen.lock().unwrap();
+        *sources.entry(event.source().unwrap()).or_default() += 1;
     });
     let one_by_one = async || {
         for _ in 0..600 {
@@ -39,11 +35,10 @@ async fn an_observer_sees_which_decisions_did_not_ask_redis() {
         }
     };
     one_by_one().await;
-    let crowd = (0..600).map(|_| {
-        let limiter = limiter.clone();
-        async move { limiter.check(&7).await.unwrap() }
-    });
-    crowd.collect::<JoinSet<_>>().join_all().await;
+    crowd(600, &limiter, |limiter, _| async move {
+        limiter.check(&7).await.unwrap()
+    })
+    .await;
     one_by_one().await;
     let (usage, sources) = (store.usage(), sources.lock().unwrap());
     for (source, decisions) in [
@@ -52,11 +47,7 @@ async fn an_observer_sees_which_decisions_did_not_ask_redis() {
         (Source::Store, 1_800 - usage.leased - usage.remembered),
     ] {
         assert!(decisions > 0, "{usage:?}");
-        assert_eq!(
-            sources.get(&source),
-            Some(&decisions),
-            "{source:?}: {usage:?}"
-        );
+        assert_eq!(sources[&source], decisions, "{source:?}: {usage:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::test_runner::TestCaseError;
-use tokio::{task::JoinSet, time::sleep};
+use tokio::time::sleep;
 use tollgate::{
     EachOf, Quota, RateLimiter, StoreErrorKind, Timestamp,
     algorithm::{FixedWindow, InFlight, SlidingLog},
@@ -15,7 +15,7 @@ use tollgate_properties::{
     overridden::{decides_as_was_said, overridden_history},
     subject::instant,
 };
-use tollgate_redis_tests::{Redis, Server, every_algorithm, until};
+use tollgate_redis_tests::{Redis, Server, crowd, every_algorithm, until};
 
 use crate::traffic::store;
 
@@ -91,12 +91,10 @@ async fn a_crowd_is_refused_or_let_through_as_one_and_a_server_that_hangs_is_an_
     let limiter = RateLimiter::new(FixedWindow::new(Quota::per_day(1)), store.clone());
     let later = SystemClock::new().now().saturating_add(HOUR);
     let admitted = async || {
-        let asked = (0..300).map(|_| {
-            let limiter = limiter.clone();
-            async move { limiter.check("bob").await.unwrap().is_admitted() }
+        let told = crowd(300, &limiter, |limiter, _| async move {
+            limiter.check("bob").await.unwrap().is_admitted()
         });
-        let told = asked.collect::<JoinSet<_>>().join_all().await;
-        told.into_iter().filter(|is_admitted| *is_admitted).count()
+        told.await.into_iter().filter(|it| *it).count()
     };
     assert_eq!(admitted().await, 1);
     limiter.let_through_until("bob", later).await.unwrap();

@@ -20,25 +20,21 @@ use tollgate_properties::{
     alike::Story, cases, history::any_history_with_debits, numbers::numbers, subject::instant,
 };
 use tollgate_redis_tests::{
-    Proxy, Redis, Server, centralized, comes, connect, every_algorithm, patient,
+    Proxy, Redis, Server, centralized, comes, connect, crowd, every_algorithm, patient,
     store_decides_as_the_rule, until,
 };
 
 const HISTORIES: u32 = 120;
 const LONG: Duration = Duration::from_secs(3_600);
 
-async fn remembering(server: &Server, longest: Duration) -> RedisStore {
-    RedisStore::builder(server.client().await)
-        .deadline(Duration::from_secs(20))
-        .remember_refusals(longest)
-        .build()
+async fn remembering(server: &Server) -> RedisStore {
+    let store = patient(server.client().await);
+    store.remember_refusals(LONG).build()
 }
 
 async fn by_clock(server: &Server, clock: &ManualClock) -> RedisStoreBuilder {
-    RedisStore::builder(server.client().await)
-        .deadline(Duration::from_secs(20))
-        .clock(clock.clone())
-        .remember_refusals(LONG)
+    let store = patient(server.client().await).clock(clock.clone());
+    store.remember_refusals(LONG)
 }
 
 #[test]
@@ -65,23 +61,20 @@ fn what_is_remembered_is_the_pure_rules_in_every_field() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_costs_redis_few_scripts_for_each_unit_that_is_admitted() {
     let server = Server::start().await;
-    let store = remembering(&server, LONG).await;
+    let store = remembering(&server).await;
     let limiter = RateLimiter::new(
         TokenBucket::new(Quota::per_second(20)).burst(1),
         store.clone(),
     );
     let before = server.command_calls("evalsha").await;
     let end = Instant::now() + Duration::from_secs(2);
-    let flood = (0..16).map(|_| {
-        let limiter = limiter.clone();
-        async move {
-            while Instant::now() < end {
-                limiter.check("bob").await.unwrap();
-                tokio::task::yield_now().await;
-            }
+    crowd(16, &limiter, |limiter, _| async move {
+        while Instant::now() < end {
+            limiter.check("bob").await.unwrap();
+            tokio::task::yield_now().await;
         }
-    });
-    flood.collect::<JoinSet<_>>().join_all().await;
+    })
+    .await;
     let usage = store.usage();
     let scripts = server.command_calls("evalsha").await - before;
     // What is admitted, who asked meanwhile, and who asked before that was answered.
@@ -122,7 +115,7 @@ async fn the_refusals_of_a_server_that_is_slow_are_remembered_too() {
 #[tokio::test]
 async fn own_changes_are_noticed_at_once() {
     let server = Server::start().await;
-    let store = remembering(&server, LONG).await;
+    let store = remembering(&server).await;
     let rule = FixedWindow::new(Quota::per_hour(2));
     let limiter = RateLimiter::new(rule.clone(), store.clone());
     let is_admitted = async || limiter.check("bob").await.unwrap().is_admitted();
@@ -142,7 +135,7 @@ async fn own_changes_are_noticed_at_once() {
     }
     // What a look has seen of what others do.
     full().await;
-    let other = RateLimiter::new(rule, remembering(&server, LONG).await);
+    let other = RateLimiter::new(rule, remembering(&server).await);
     other.reset("bob").await.unwrap();
     assert_eq!(limiter.peek("bob").await.unwrap().remaining(), 2);
     assert!(is_admitted().await);
@@ -206,7 +199,7 @@ async fn a_log_that_refuses_what_others_have_leased_admits_it_as_soon_as_they_gi
     let others = patient(server.client().await).build();
     let others = others.leased(Duration::from_secs(2));
     let asking = RateLimiter::new(rule.clone(), others.clone());
-    let limiter = RateLimiter::new(rule, remembering(&server, LONG).await);
+    let limiter = RateLimiter::new(rule, remembering(&server).await);
     limiter.check("bob").await.unwrap();
     while others.usage().units_held < 20 {
         assert!(asking.check("bob").await.unwrap().is_admitted());
@@ -220,7 +213,7 @@ async fn a_log_that_refuses_what_others_have_leased_admits_it_as_soon_as_they_gi
 #[tokio::test]
 async fn at_most_ten_thousand_refusals_are_kept() {
     let server = Server::start().await;
-    let store = remembering(&server, LONG).await;
+    let store = remembering(&server).await;
     let limiter = RateLimiter::new(TokenBucket::new(Quota::per_day(1)).burst(0), store.clone());
     for key in 0..=10_000_u32 {
         assert!(!limiter.check(&key).await.unwrap().is_admitted());

@@ -15,20 +15,9 @@ const NUMBERS: Numbers =
     Numbers::new((7, 60 * SECOND), 9, SECOND, 2 * SECOND).beside(11, 90 * SECOND);
 
 /// What a script may call.
-const INNER: [&str; 10] = [
-    "get",
-    "lindex",
-    "ltrim",
-    "pexpire",
-    "pexpireat",
-    "rpush",
-    "rpushx",
-    "set",
-    "time",
-    "lrange",
-];
+const INNER: &str = "get lindex lrange ltrim pexpire pexpireat rpush rpushx set time";
 /// What the test and its limiters may.
-const OUTER: [&str; 2] = ["evalsha", "config"];
+const OUTER: &str = "evalsha config";
 
 #[test]
 fn a_decision_is_one_command_and_nothing_else() {
@@ -52,8 +41,8 @@ fn a_decision_is_one_command_and_nothing_else() {
         let (scripts, reads) = (of("evalsha"), of("get"));
         let are_all = scripts == reads && [Some(16), Some(24)].contains(&reads);
         assert!(are_all, "{}: {calls:?}", subject.name);
-        let allowed = |name: &str| INNER.contains(&name) || OUTER.contains(&name);
-        let others_are_allowed = calls.keys().all(|name| allowed(name));
+        let allowed: Vec<_> = INNER.split(' ').chain(OUTER.split(' ')).collect();
+        let others_are_allowed = calls.keys().all(|name| allowed.contains(&&**name));
         assert!(others_are_allowed, "{}: {calls:?}", subject.name);
         redis.ask::<()>("CONFIG", &[b"RESETSTAT"]);
         redis.wait(limiter.reset()).unwrap();

@@ -30,6 +30,13 @@ where
     BoxCloneSyncService::new(layer.layer(inner))
 }
 
+/// A service behind the rules of this file, over this server.
+async fn over(server: &Server, file: Value) -> Limited {
+    let rules = Rules::new();
+    rules.replace(file).unwrap();
+    service(&rules, patient(server.client().await).build())
+}
+
 fn request(path: &str, plan: &str) -> Request<()> {
     let peer = SocketAddr::from(([192, 0, 2, 1], 4711));
     let request = Request::get(path).extension(peer).header("x-plan", plan);
@@ -168,9 +175,7 @@ async fn rules_over_redis_decide_as_in_memory_in_every_field() {
 #[tokio::test]
 async fn one_script_decides_about_a_request_whatever_applies_to_it() {
     let server = Server::start().await;
-    let rules = Rules::new();
-    rules.replace(several()).unwrap();
-    let service = service(&rules, patient(server.client().await).build());
+    let service = over(&server, several()).await;
     for path in ["/a/1", "/c"] {
         ask(&service, path, "free").await;
         let before = server.command_calls("evalsha").await;
@@ -197,8 +202,6 @@ async fn the_only_limit_that_applies_to_a_request_is_leased() {
 
 #[tokio::test]
 async fn as_many_limits_as_may_apply_to_one_request_are_decided() {
-    let server = Server::start().await;
-    let rules = Rules::new();
     let mut list = every_algorithm(HOUR, false);
     list.extend(every_algorithm(HOUR, true));
     list.truncate(16);
@@ -206,10 +209,8 @@ async fn as_many_limits_as_may_apply_to_one_request_are_decided() {
         rule["name"] = json!(format!("r{number}"));
         rule["routes"] = json!("/");
     }
-    rules
-        .replace(json!({ "match": "all", "rules": list }))
-        .unwrap();
-    let service = service(&rules, patient(server.client().await).build());
+    let server = Server::start().await;
+    let service = over(&server, json!({ "match": "all", "rules": list })).await;
     for status in [200, 429] {
         assert_eq!(ask(&service, "/", "free").await.status(), status);
     }
@@ -222,10 +223,8 @@ async fn more_limits_than_fit_into_a_script_are_decided_too() {
         json!({ "name": format!("r{number}"), "key": "everyone", "limit": limit })
     };
     let file = json!({ "match": "all", "rules": (0..20).map(rule).collect::<Vec<_>>() });
-    let rules = Rules::new();
-    rules.replace(&file).unwrap();
     let server = Server::start().await;
-    let service = service(&rules, patient(server.client().await).build());
+    let service = over(&server, file).await;
     for admitted in [true, true, true, false, false] {
         let answer = ask(&service, "/", "").await;
         assert_eq!(answer.status() == 200, admitted);

@@ -1,10 +1,9 @@
 //! Each of several keys over Redis: all admit or none is charged, in one script, and in a cluster
 //! across its slots.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use proptest::prelude::*;
-use tokio::task::JoinSet;
 use tollgate::{
     EachOf, Quota, RateLimiter,
     algorithm::{
@@ -20,7 +19,7 @@ use tollgate_properties::{
     shared::over,
     subject::instant,
 };
-use tollgate_redis_tests::{Cluster, Redis, patient};
+use tollgate_redis_tests::{Cluster, Redis, crowd, patient};
 
 fn quota(units: u64) -> Quota {
     Quota::new(units, Duration::from_micros(40 + units))
@@ -144,20 +143,17 @@ async fn across_slots_tasks_in_a_race_are_never_admitted_more_than_the_limit() {
         FixedWindow::new(Quota::new(of_one, year)).from_first_request(),
         TokenBucket::new(Quota::new(of_all, year)),
     ));
-    let limiter = Arc::new(RateLimiter::new(limits, store));
-    let tasks = (0..32_u32).map(|task| {
-        let limiter = Arc::clone(&limiter);
-        async move {
-            let caller = EachOf((Some(task % 4), Some("all".to_owned())));
-            let mut admitted = 0;
-            for _ in 0..6 {
-                admitted += u64::from(limiter.check(&caller).await.unwrap().is_admitted());
-            }
-            (task % 4, admitted)
+    let limiter = RateLimiter::new(limits, store);
+    let tasks = crowd(32, &limiter, |limiter, task| async move {
+        let caller = EachOf((Some(task % 4), Some("all".to_owned())));
+        let mut admitted = 0;
+        for _ in 0..6 {
+            admitted += u64::from(limiter.check(&caller).await.unwrap().is_admitted());
         }
+        (task % 4, admitted)
     });
     let mut admitted = [0; 4];
-    for (caller, count) in tasks.collect::<JoinSet<_>>().join_all().await {
+    for (caller, count) in tasks.await {
         admitted[caller as usize] += count;
     }
     let together: u64 = admitted.iter().sum();

@@ -57,17 +57,17 @@ pub(crate) fn listen() {
 
 /// The events of stores with this prefix, in order.
 pub(crate) fn logged_by(prefix: &str) -> Vec<Logged> {
-    let is_its = format!(" prefix=\"{prefix}\"");
-    let told = LOGGED.lock().unwrap();
-    let its = told.iter().filter(|told| told.fields.contains(&is_its));
-    its.cloned().collect()
+    logged_with(&format!(" prefix=\"{prefix}\""))
 }
 
 /// The events about connections to the server on this port, in order.
 pub(crate) fn logged_of(port: u16) -> Vec<Logged> {
-    let is_its = format!(" server=\"127.0.0.1:{port}\"");
+    logged_with(&format!(" server=\"127.0.0.1:{port}\""))
+}
+
+fn logged_with(field: &str) -> Vec<Logged> {
     let told = LOGGED.lock().unwrap();
-    let its = told.iter().filter(|told| told.fields.contains(&is_its));
+    let its = told.iter().filter(|told| told.fields.contains(field));
     its.cloned().collect()
 }
 

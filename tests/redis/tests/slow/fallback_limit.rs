@@ -1,22 +1,19 @@
 //! A smaller limit in each process, while a real server is killed, hangs or cannot be reached.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
-use bytes::Bytes;
-use fred::{
-    clients::Client,
-    types::{Builder, config::Config},
-};
-use http::{Request, Response};
+use fred::types::{Builder, config::Config};
+use http::Request;
 use tokio::{task::spawn_blocking, time::sleep};
 use tollgate::{
-    Quota, RateLimitLayer, RateLimiter,
+    Quota, RateLimiter,
     algorithm::FixedWindow,
-    key::from_fn,
     store::{LocalStore, RedisStore},
 };
 use tollgate_redis_tests::{Proxy, Server, Worker};
-use tower::{Layer, Service, ServiceExt, service_fn, util::BoxCloneSyncService};
+use tower::{Service, ServiceExt};
+
+use crate::traffic::{Limited, limited};
 
 const DEADLINE: Duration = Duration::from_millis(100);
 
@@ -28,22 +25,6 @@ fn limit(name: &str, units: u64) -> FixedWindow {
     FixedWindow::new(Quota::new(units, Duration::from_secs(400 * 86_400))).named(name)
 }
 
-fn store(client: Client) -> RedisStore {
-    RedisStore::builder(client).deadline(DEADLINE).build()
-}
-
-type Limited = BoxCloneSyncService<Request<u32>, Response<Bytes>, Infallible>;
-
-/// A service with the full limit over this store, and the small one in its place.
-fn service(store: RedisStore, full: u64, small: u64) -> Limited {
-    let key = |request: &Request<u32>| Ok::<_, Infallible>(Some(*request.body()));
-    let alone = RateLimiter::new(limit("small", small), LocalStore::new());
-    let layer = RateLimitLayer::new(limit("full", full), store, from_fn(key));
-    let inner =
-        service_fn(async |_: Request<u32>| Ok::<_, Infallible>(Response::new(Bytes::new())));
-    BoxCloneSyncService::new(layer.on_store_error(alone).layer(inner))
-}
-
 /// What a request is answered: the status, and which limit decided.
 async fn ask(service: &Limited) -> (u16, String) {
     let mut service = service.clone();
@@ -51,10 +32,8 @@ async fn ask(service: &Limited) -> (u16, String) {
     let answer = answer.unwrap();
     let policy = answer.headers().get("ratelimit-policy");
     let name = policy.and_then(|policy| policy.to_str().unwrap().split('"').nth(1));
-    (
-        answer.status().as_u16(),
-        name.unwrap_or_default().to_owned(),
-    )
+    let name = name.unwrap_or_default().to_owned();
+    (answer.status().as_u16(), name)
 }
 
 const PROCESSES: u64 = 8;
@@ -72,9 +51,9 @@ async fn eight_processes_stay_within_the_full_limit_and_the_small_one_of_each() 
     let role = format!("{FULL} {SMALL} redis://127.0.0.1:{}", proxy.port());
     let start = |_| Worker::start("slow::fallback_limit::one_of_the_eight", &role);
     let mut workers: Vec<_> = (0..PROCESSES).map(start).collect();
-    workers
-        .iter_mut()
-        .for_each(|worker| drop(worker.ask("connect")));
+    for worker in &mut workers {
+        worker.ask("connect");
+    }
     workers.iter_mut().for_each(|worker| worker.tell("go"));
     let pause = || sleep(Duration::from_millis(700));
     pause().await;
@@ -112,7 +91,9 @@ async fn one_of_the_eight() {
     };
     let (full, small) = (full.parse().unwrap(), small.parse().unwrap());
     let client = Builder::from_config(Config::from_url(url).unwrap());
-    let service = service(store(client.build().unwrap()), full, small);
+    let store = RedisStore::builder(client.build().unwrap()).deadline(DEADLINE);
+    let alone = RateLimiter::new(limit("small", small), LocalStore::new());
+    let service = limited(limit("full", full), &store.build(), alone);
     assert_eq!(Worker::orders().next().unwrap(), "connect");
     Worker::done();
     assert_eq!(Worker::orders().next().unwrap(), "go");

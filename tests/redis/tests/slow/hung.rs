@@ -17,7 +17,9 @@ use tokio::{
 use tollgate::{
     OnStoreError, Quota, RateLimiter, StoreErrorKind, algorithm::SlidingLog, store::RedisStore,
 };
-use tollgate_redis_tests::{Cluster, Proxy, Sentinels, Server, centralized, comes, slot_of, until};
+use tollgate_redis_tests::{
+    Cluster, Proxy, Sentinels, Server, centralized, comes, crowd, slot_of, until,
+};
 
 use crate::traffic::{Answer, PREFIX, Seen, Traffic, UNITS, plenty, store};
 
@@ -150,17 +152,16 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     cluster.nodes()[ill.node].stop_process();
     everyone.is_answered(Answer::Unavailable).await;
     // At the node that hangs there are four times as many callers as decisions may be unanswered.
-    let crowd = (0..160).map(|_| {
-        let limiter = RateLimiter::new(plenty(), store.clone());
-        let key = ill.key;
+    let limiter = RateLimiter::new(plenty(), store.clone());
+    let callers = (0..160).map(|_| {
+        let (limiter, key) = (limiter.clone(), ill.key);
         async move {
             while limiter.check(&key).await.is_err() {
                 sleep(Duration::from_millis(5)).await;
             }
         }
     });
-    let crowd: JoinSet<_> = crowd.collect();
-    let limiter = RateLimiter::new(plenty(), store.clone());
+    let callers: JoinSet<_> = callers.collect();
     for _ in 0..100 {
         for key in &well {
             limiter.check(key).await.unwrap();
@@ -170,7 +171,7 @@ async fn a_hung_node_of_a_cluster_takes_nothing_from_the_others_and_is_left_for_
     cluster.wait_for_failover(ill.slot, from).await;
     let promoted = Instant::now();
     everyone.is_decided().await;
-    crowd.join_all().await;
+    callers.join_all().await;
     let recovery = crate::traffic::recovery(&everyone.end().await, promoted);
     assert!(recovery < WANTED + SLACK, "{recovery:?}");
     cluster.nodes()[from].continue_process();
@@ -206,7 +207,7 @@ async fn a_dead_node_without_a_replica_stops_its_own_slots_alone() {
 /// is tried again if the machine was too slow to release the held connection in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_late_before_it_is_sent_is_not_sent() {
-    const CALLERS: u64 = 5_000;
+    const CALLERS: u32 = 5_000;
     const MAX_TRIES: usize = 20;
     let server = Server::start().await;
     // The system buffers four megabytes. Nine long keys make a command of two kilobytes.
@@ -229,12 +230,10 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
         until("a connection", async || limiter.peek(&7_u32).await.ok()).await;
         let before = direct.check(&7_u32).await.unwrap().remaining();
         proxy.hold_first(1);
-        let callers = (0..CALLERS).map(|_| {
-            let limiter = limiter.clone();
-            async move { limiter.check(&7_u32).await.is_err() }
+        let failed = crowd(CALLERS, &limiter, |limiter, _| async move {
+            limiter.check(&7_u32).await.is_err()
         });
-        let failed = callers.collect::<JoinSet<_>>().join_all().await;
-        let all_failed = failed.into_iter().all(|has_failed| has_failed);
+        let all_failed = failed.await.into_iter().all(|has_failed| has_failed);
         proxy.forward();
         // Answers come in order: after this one nothing of before is on its way.
         until("an answer", async || limiter.peek(&7_u32).await.ok()).await;
@@ -244,7 +243,10 @@ async fn what_is_late_before_it_is_sent_is_not_sent() {
         assert!(all_failed);
         // What stood in the buffers of the system was on its way.
         let late = before - direct.peek(&7_u32).await.unwrap().remaining();
-        assert!(late < CALLERS * 3 / 4, "{late} of {CALLERS} were charged");
+        assert!(
+            late < u64::from(CALLERS) * 3 / 4,
+            "{late} of {CALLERS} were charged"
+        );
         return;
     }
     panic!("the connection was given up {MAX_TRIES} times");

@@ -45,9 +45,7 @@ async fn remaining(limiter: &Limiter, key: &str) -> u64 {
 /// Holds units of each key, and settles them with what it is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_process_that_holds() {
-    let Some(url) = Worker::role() else {
-        return;
-    };
+    let Some(url) = Worker::role() else { return };
     let limiter = limiter(briefly(), Config::from_url(&url).unwrap()).await;
     let mut holds = Vec::new();
     for order in Worker::orders() {

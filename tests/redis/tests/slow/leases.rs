@@ -79,9 +79,7 @@ async fn a_process_that_stops_for_longer_than_its_hold_lives_spends_nothing_of_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_leases() {
-    let Some(url) = Worker::role() else {
-        return;
-    };
+    let Some(url) = Worker::role() else { return };
     let client = connect(Config::from_url(&url).unwrap()).await;
     let store = patient(client).build().leased(LEASE_TIME);
     let limiter = limiter(&store);
@@ -204,13 +202,17 @@ fn of_a_limit_of_one_a_second_each_of_eight_that_always_ask_gets_its_part() {
 struct Fleet(Vec<RedisStore>);
 
 impl Fleet {
-    fn new<C: Into<RedisConnection>>(connections: [C; 3], lease_time: Option<Duration>) -> Self {
-        let stores = connections.map(|connection| {
-            let store = RedisStore::builder(connection);
+    async fn new<C>(connection: impl AsyncFn() -> C, lease_time: Option<Duration>) -> Self
+    where
+        C: Into<RedisConnection>,
+    {
+        let mut stores = Vec::new();
+        for _ in 0..3 {
+            let store = RedisStore::builder(connection().await);
             let store = store.deadline(Duration::from_secs(1)).build();
-            lease_time.map_or(store.clone(), |time| store.leased(time))
-        });
-        Self(stores.to_vec())
+            stores.push(lease_time.map_or(store.clone(), |time| store.leased(time)));
+        }
+        Self(stores)
     }
 
     /// How many of so many decisions of each store were admitted; one without an answer is not.
@@ -260,9 +262,7 @@ async fn after_a_server_forgot_all_what_was_leased_comes_on_top_and_no_more() {
     let mut excess = HashMap::new();
     for lease_time in BOTH {
         let server = Server::start().await;
-        let clients = [(); 3].map(|()| server.client());
-        let [a, b, c] = clients;
-        let fleet = Fleet::new([a.await, b.await, c.await], lease_time);
+        let fleet = Fleet::new(async || server.client().await, lease_time).await;
         let before = fleet.ask(1_000).await;
         assert_eq!(before, 3_000);
         let _: String = server.command("FLUSHALL", &[]).await;
@@ -279,9 +279,7 @@ async fn after_a_server_forgot_all_what_was_leased_comes_on_top_and_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_count_on_the_server_that_a_failover_makes_the_primary() {
     let sentinels = Sentinels::start().await;
-    let clients = [(); 3].map(|()| sentinels.client());
-    let [a, b, c] = clients;
-    let fleet = Fleet::new([a.await, b.await, c.await], Some(LEASE_TIME));
+    let fleet = Fleet::new(async || sentinels.client().await, Some(LEASE_TIME)).await;
     let mut admitted = fleet.ask(1_000).await;
     sentinels.replica_is_in_step().await;
     sentinels.kill_primary().await;
@@ -301,8 +299,8 @@ async fn leases_count_on_the_server_that_a_failover_makes_the_primary() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_count_on_the_node_to_which_a_slot_moves() {
     let cluster = Cluster::start().await;
-    let clients = [(); 3].map(|()| super::cluster::client(&cluster));
-    let fleet = Fleet::new(clients, Some(LEASE_TIME));
+    let client = async || super::cluster::client(&cluster);
+    let fleet = Fleet::new(client, Some(LEASE_TIME)).await;
     let mut admitted = fleet.is_decided().await + fleet.ask(500).await;
     let slot = slot_of(&cluster.keys("").await[0]);
     let from = cluster.owner_of(slot).await;

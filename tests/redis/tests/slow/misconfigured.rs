@@ -36,7 +36,10 @@ fn client(port: u16, password: &str) -> Client {
 /// The answers to a crowd, through layers that admit without a decision if they may.
 async fn answers(store: &RedisStore, lasting: Duration) -> Vec<Seen> {
     let here = RateLimiter::new(plenty(), LocalStore::new());
-    let services = [limited(store, OnStoreError::Admit), limited(store, here)];
+    let services = [
+        limited(plenty(), store, OnStoreError::Admit),
+        limited(plenty(), store, here),
+    ];
     let traffic = Traffic::of(CALLERS, &services);
     sleep(lasting).await;
     traffic.end_in_any_time().await

@@ -333,9 +333,7 @@ fn other(redis: &Redis) -> Worker {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_process_with_two_places() {
-    let Some(url) = Worker::role() else {
-        return;
-    };
+    let Some(url) = Worker::role() else { return };
     let client = connect(Config::from_url(&url).unwrap()).await;
     let rule = InFlight::new(3).held_at_most(TIME);
     let limiter = RateLimiter::new(rule, patient(client).prefix("t").build());

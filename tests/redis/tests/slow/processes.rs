@@ -50,9 +50,7 @@ fn together_they_are_admitted_the_limit(url: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_processes() {
-    let Some(url) = Worker::role() else {
-        return;
-    };
+    let Some(url) = Worker::role() else { return };
     let client = connect(Config::from_url(&url).unwrap()).await;
     let store = patient(client).build();
     for subject in every_algorithm(&NUMBERS) {

@@ -52,9 +52,7 @@ struct Waiting {
 /// Asks for turns in each instant, and gives some of them up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn one_who_waits() {
-    let Some(role) = Worker::role() else {
-        return;
-    };
+    let Some(role) = Worker::role() else { return };
     let (url, number) = role.split_once(' ').unwrap();
     let clock = ManualClock::at(Timestamp::from_micros(START));
     let client = connect(Config::from_url(url).unwrap()).await;

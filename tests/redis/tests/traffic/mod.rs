@@ -76,15 +76,15 @@ pub(crate) type Limited = BoxCloneSyncService<Request<u32>, Response<Bytes>, Inf
 
 type KeyFn = FromFn<fn(&Request<u32>) -> Result<Option<u32>, Infallible>>;
 
-/// A service behind [`plenty`], with this choice for when there is no decision.
-pub(crate) fn limited<E>(store: &RedisStore, on_error: E) -> Limited
+/// A service behind this limit, with this choice for when there is no decision.
+pub(crate) fn limited<E>(limit: FixedWindow, store: &RedisStore, on_error: E) -> Limited
 where
     E: Clone + Send + Sync + 'static,
     RateLimit<Limited, FixedWindow, RedisStore, KeyFn, Http, WithFallback<E>>:
         Service<Request<u32>, Response = Response<Bytes>, Error = Infallible, Future: Send>,
 {
     let key: KeyFn = from_fn(|request| Ok(Some(*request.body() % 24)));
-    let layer = RateLimitLayer::new(plenty(), store.clone(), key);
+    let layer = RateLimitLayer::new(limit, store.clone(), key);
     let inner = service_fn(async |_| Ok(Response::new(Bytes::new())));
     BoxCloneSyncService::new(layer.on_store_error(on_error).layer(Limited::new(inner)))
 }
@@ -99,7 +99,7 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Through a layer with [`plenty`], and with this choice for when there is no decision.
     pub(crate) fn through(store: &RedisStore, on_error: OnStoreError) -> Self {
-        Self::of(TASKS, &[limited(store, on_error)])
+        Self::of(TASKS, &[limited(plenty(), store, on_error)])
     }
 
     /// So many tasks, which are dealt these services.
