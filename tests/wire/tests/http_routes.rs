@@ -112,13 +112,8 @@ async fn in_a_nested_router_the_key_is_the_whole_pattern() {
         .nest("/api", inside())
         .nest("/b", inside())
         .nest_service("/c", inside());
-    let paths = [
-        "/api/users/1",
-        "/api/users/2",
-        "/b/users/1",
-        "/c/users/1",
-        "/api/free",
-    ];
+    let paths = "/api/users/1 /api/users/2 /b/users/1 /c/users/1 /api/free";
+    let paths: Vec<_> = paths.split(' ').collect();
     // The whole pattern also has the cost; what is not in the table has the default.
     let expected = ["200 r=33", "200 r=26", "200 r=39", "200 r=39", "200 r=39"];
     assert_eq!(answers_of(app, &paths).await, expected);
