@@ -1,6 +1,8 @@
 //! Rules in a file: which apply to a request, and what they charge.
 
-use std::{convert::Infallible, net::SocketAddr, time::Duration};
+use std::{
+    convert::Infallible, future::poll_fn, net::SocketAddr, pin::pin, task::Poll, time::Duration,
+};
 
 use axum::{
     Router,
@@ -10,7 +12,7 @@ use axum::{
     routing::any,
 };
 use tollgate::{
-    RateLimitLayer, Timestamp,
+    RateLimitLayer, RateLimiter, Timestamp,
     clock::ManualClock,
     observe::Event,
     rules::{RuleKey, Rules},
@@ -462,4 +464,47 @@ async fn any_number_of_limits_may_apply_to_one_request() {
     let each = (0..40).map(|number| rule(&format!("r{number}"), EVERYONE, 3 + number % 7));
     let limited = Limited::by(&["match = \"all\"\n", &each.collect::<String>()]);
     assert_eq!(limited.of_ten("GET", "/").await, 3);
+}
+
+#[test]
+fn a_caller_who_is_idle_leaves_the_store() {
+    let rules = rules(&rule("one", "key = 'address'", 1));
+    let clock = ManualClock::at(Timestamp::from_micros(1_700_000_000_000_000));
+    let store = LocalStore::builder().max_keys(1).clock(clock.clone());
+    let store = store.build();
+    let limiter = RateLimiter::new(rules.clone(), store.clone());
+    for caller in 0..50 {
+        let key = rules.extract(&from([192, 0, 2, caller], "GET", "/"));
+        assert!(limiter.check(&key.unwrap().unwrap()).now().is_admitted());
+        let usage = store.usage();
+        assert_eq!((usage.keys, usage.overflow_decisions), (1, 0), "{caller}");
+        clock.advance(Duration::from_secs(2 * 86_400));
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_the_queue_of_a_rule_gives_its_turn_back() {
+    let queue = "limit = { algorithm = 'leaky-bucket-queue', quota = '1/hour', capacity = 2 }";
+    let limited = Limited::by(&["[[rules]]\nname = 'queue'\nkey = 'everyone'\n", queue]);
+    assert_eq!(limited.ask(request("GET", "/")).await.status(), 200);
+    for _ in 0..3 {
+        let mut asked = pin!(limited.ask(request("GET", "/")));
+        let waits = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending()));
+        assert!(waits.await, "in the queue");
+        assert_eq!(limited.ask(request("GET", "/")).await.status(), 429);
+    }
+}
+
+#[test]
+fn requests_have_the_same_key_if_they_are_charged_to_the_same_buckets() {
+    let each = [("a", "key = 'address'"), ("b", EVERYONE), ("c", EVERYONE)];
+    let each = each.map(|(name, key)| rule(name, key, 1));
+    let rules = rules(&format!("match = \"all\"\n{}", each.concat()));
+    let of = |caller, path| rules.extract(&from([192, 0, 2, caller], "GET", path));
+    let key = |caller, path| of(caller, path).unwrap().unwrap();
+    assert_eq!(key(1, "/"), key(1, "/x"));
+    assert_ne!(key(1, "/"), key(2, "/"));
+    let [b, c] = ["b", "c"].map(|name| key(1, "/").of_limit(name).unwrap());
+    assert_ne!(b, c, "two limits of one caller");
+    assert_eq!(b, key(2, "/").of_limit("b").unwrap());
 }
