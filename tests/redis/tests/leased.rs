@@ -185,7 +185,8 @@ async fn in_use<A: Scripted>(
     // One that asks, and one that does not.
     let mut before = 0;
     loop {
-        limiter.check("bob").await.unwrap();
+        let decision = limiter.check("bob").await.unwrap();
+        assert!(decision.is_admitted(), "leased before all is spent");
         decisions += 1;
         let leased = store.usage().leased;
         if leased > 100 && leased == before + 1 {
