@@ -1,5 +1,5 @@
 //! Each printed bound is reached in small numbers, and never passed: every state that any caller
-//! can bring about is looked at. Where a formula needs a condition, the test says so.
+//! can bring about is looked at. Where a formula needs a condition, four cases in five reach it.
 
 use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
@@ -50,9 +50,9 @@ fn quotas(longest: u64) -> impl Iterator<Item = (u64, u64)> {
     (1..=longest).flat_map(|period| (0..=4).map(move |n| (n, period)))
 }
 
-/// In all small numbers, with costs that fit and one that never does. What pays off less than a
-/// unit in a microsecond reaches its bound only if it has room for that, and a queue only if it has
-/// room for a period.
+/// In all small numbers, with costs that fit and, for the smallest limits, one that never does.
+/// What pays off less than a unit in a microsecond reaches its bound only if it has room for that,
+/// and a queue only if it has room for a period.
 #[test]
 fn every_algorithm_stays_within_its_bound_in_all_small_numbers() {
     let mut reached = BTreeMap::<&str, (u32, u32)>::new();
@@ -69,11 +69,13 @@ fn every_algorithm_stays_within_its_bound_in_all_small_numbers() {
                         let largest_cost = u64::try_from(model.limit().min(2)).unwrap();
                         let largest_cost = largest_cost + u64::from(!releases);
                         let bound = model.bound(largest_cost.into());
-                        let span = u64::try_from(bound.span).unwrap();
+                        let [span, matters] =
+                            [bound.span, model.span()].map(|span| u64::try_from(span).unwrap());
                         let search = Search {
                             counts: bound.counts,
                             withdrawals: releases,
-                            before: span + 1,
+                            // A state may matter for longer than the span of the bound.
+                            before: span.max(matters) + 1,
                             ..Search::units(span, largest_cost)
                         };
                         let what = format!("{}: {numbers:?}", $name);
@@ -117,7 +119,7 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
             let numbers = Numbers::new((n, period), n, precision, 2);
             let (quota, burst) = (numbers.quota(), numbers.burst);
             let (step, gap) = (numbers.precision(), numbers.interval());
-            macro_rules! reaches_its_bound {
+            macro_rules! stays_within_it {
                 ($given:tt $($name:literal, $algorithm:expr, $model:ident($($number:ident),*);)+) => {$(
                     let bound = $model($(numbers.$number),*).bound(n.into());
                     // Who waits keeps the turn that was promised.
@@ -134,7 +136,7 @@ fn a_refund_lets_through_as_much_more_as_was_charged_before_the_span() {
                     }
                 )+};
             }
-            every_algorithm!(reaches_its_bound, quota, burst, step, gap);
+            every_algorithm!(stays_within_it, quota, burst, step, gap);
         }
     }
     let is_each_refunded = refunded.values().all(|refunded| *refunded > 0);
