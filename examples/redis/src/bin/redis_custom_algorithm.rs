@@ -43,9 +43,10 @@ impl Scripted for Tries {
             .state(&["taken", "charged_at"])
     }
     fn parameters(&self, output: &mut dyn FnMut(u64)) {
-        output(self.policy.limit());
-        output(self.pause);
+        output(self.0.limit());
+        output(self.pause_micros());
     }
+    // No number is without a meaning: more than the limit was taken by a larger one.
     fn state(&self, _at: Timestamp, numbers: &[u64]) -> Option<Run> {
         let [taken, last] = *numbers else { return None };
         Some(Run { taken, last })
@@ -73,8 +74,7 @@ async fn try_until_refused(
     clock: &ManualClock,
 ) -> Result<(), Failure> {
     let policy = Policy::new("tries", &[3], Duration::from_secs(60));
-    let pause = 60_000_000;
-    let logins = RateLimiter::new(Tries { policy, pause }, store);
+    let logins = RateLimiter::new(Tries(policy), store);
     for remaining in [2, 1, 0] {
         assert_eq!(logins.check("bob").await?.remaining(), remaining);
         clock.advance(Duration::from_secs(10));
