@@ -58,6 +58,31 @@ fn wrapped(lines: &str) -> String {
     text
 }
 
+/// That of each rule, under its name: of those that share a function, the first one's.
+fn of_every_rule() -> Vec<(String, String)> {
+    let (mut functions, mut all) = (Vec::new(), Vec::new());
+    macro_rules! add {
+        ($($can:ident $kind:ident: $rule:ty,)+) => {$(
+            let function = <$rule>::script().members()[0].function;
+            if !functions.contains(&function) {
+                functions.push(function);
+                all.push((snake_case(stringify!($kind)), text_of::<$rule>()));
+            }
+        )+};
+    }
+    every_rule!(add);
+    all
+}
+
+fn snake_case(name: &str) -> String {
+    let words = name.split_inclusive(char::is_lowercase);
+    let begin = |(at, word): (usize, &str)| match word.starts_with(char::is_uppercase) && at > 0 {
+        true => format!("_{}", word.to_lowercase()),
+        false => word.to_lowercase(),
+    };
+    words.enumerate().map(begin).collect()
+}
+
 /// One script of each kind.
 fn sent() -> BTreeMap<String, String> {
     let several = [TokenBucket::script(), <(FixedWindow, SlidingLog)>::script()];
@@ -65,11 +90,6 @@ fn sent() -> BTreeMap<String, String> {
     let joined = [TokenBucket::script()];
     let tuple = [<(TokenBucket, SlidingLog)>::script()];
     let all = [
-        ("token_bucket", text_of::<TokenBucket>()),
-        ("fixed_window", text_of::<FixedWindow>()),
-        ("sliding_window", text_of::<SlidingWindow>()),
-        ("sliding_log", text_of::<SlidingLog>()),
-        ("min_interval", text_of::<MinInterval>()),
         ("queue", text_of::<LeakyBucketQueue>()),
         ("in_flight", text_of::<InFlight>()),
         ("settled_token_bucket", text_of::<Settled<TokenBucket>>()),
@@ -93,8 +113,9 @@ fn sent() -> BTreeMap<String, String> {
         ),
         ("leased_tuple", text(&tuple, true, Decisions::Leased)),
     ];
+    let all = all.map(|(name, text)| (name.to_owned(), text));
     let file = |(name, text): (_, String)| (format!("{name}.lua"), wrapped(&text));
-    all.into_iter().map(file).collect()
+    of_every_rule().into_iter().chain(all).map(file).collect()
 }
 
 fn folder() -> PathBuf {
