@@ -3,18 +3,19 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1 = struct.unpack('<dddd
 -- lines that name members are repeated for each of them (`script.rs`); the first one reads the
 -- arguments.
 --
--- This says what all kinds of scripts do. One plain limit has ops 0, 1, 2 and 4, and replies its
--- value, a byte 0 or 4 with what follows, or a byte 2: lists, holds and several decisions need the
--- rest.
+-- This says what all kinds of scripts do. One plain limit has ops 0, 1, 2 and 4 (a queue 3, too),
+-- and never replies a byte 3: lists, holds and several decisions need the rest. A script reads no
+-- more of ARGV[1] than its first line names.
 --
 -- KEYS     for each limit the key of its state, then the list of each member that has one
 -- ARGV[1]  doubles: op (0 charges what all members admit, 1 looks, 2 charges or gives back whatever
 --          they say, 3 settles what an admission holds or gives back its turn in a queue, 4 takes a
 --          charge back as of its own instant, if nothing was written since); the caller's time in
 --          microseconds, or -1 if the server's counts; then of each member its cost, its numbers,
---          and for op 3, if it holds, the generation and the units, if it is a queue, what the
---          admission left; then of each how long it holds (0: never), and how long a hold matters
---          after its end
+--          if it counts requests in flight what its process says of them, and what op 3 settles
+--          (for other ops 0): if it holds, the generation and the units, if it is a queue, what
+--          the admission left; then of each how long it holds (0: never), and how long a hold
+--          matters after its end
 -- ARGV[2]  of op 4: the value that the charge replied; of several decisions: for each its cost of
 --          every member, 4 bytes; those of ARGV[1] do not count then; of a call that leases: for
 --          each step its op, its cost, the units that a settlement frees, how long units are held,
@@ -40,7 +41,8 @@ local op, now, cost_1, capacity_1, unit_1, rate_1, tick_1 = struct.unpack('<dddd
 --             time. It is the one reply of several decisions, and of several limits.
 --          2  a value has a tail, and this script does not hold: ask the one that does, by the same
 --             arguments
--- Error    UNREADABLE, if a key has a value that no script wrote
+--          Nothing: op 4 where something was written since.
+-- Error    UNREADABLE, if a key has a value of a type, length or form that no state has
 --
 -- The time of a state never goes back. If a clock does, no time passes for the state until it has
 -- caught up. If that is longer than from `last` to `key_expires_at`, and the clock is the server's,
