@@ -51,9 +51,9 @@ impl PolicyId {
 /// What a limit is called and shows to callers: its name, the most at once, and the time until all
 /// of that is back.
 ///
-/// A policy that is [named](Self::named) is its name and its algorithm: it keeps its buckets when
-/// its numbers change. One that is not is its algorithm and its numbers, and its name is made of
-/// those.
+/// A policy that is [named](Self::named) is its name and its [shape](crate::algorithm): it keeps
+/// its buckets when other numbers change. One that is not is its algorithm and its numbers, and its
+/// name is made of those.
 ///
 /// # Example: two policies that differ in nothing but a number
 ///

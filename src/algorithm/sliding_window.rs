@@ -21,7 +21,7 @@ use super::{
 /// elapsed is rounded down to a tick: 1 µs, or up to 1 s where the numbers of a very large quota
 /// would not be exact otherwise.
 ///
-/// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n < P/2
+/// - **Bound**: in any span of one period at most n + ⌊n(P−2)/P⌋ units, which is 2n − 1 (if n ≤ P/2
 ///   in microseconds): the estimate takes the previous window as evenly spread, and a caller who
 ///   put all of it at its end gets almost twice the quota. With evenly spread traffic it is very
 ///   near n.

@@ -208,7 +208,8 @@ pub use usage::RedisUsage;
 ///   the key as it is; secrets and long text are digested with the
 ///   [`digest_key`](RedisStoreBuilder::digest_key).
 /// - **Expiry**: every key has one from its first write on. It expires when its state is as good as
-///   fresh, or later by at most a sixty-fourth of that time and a second. Refused requests write
+///   fresh, or later by at most a sixty-fourth of that time and a second; what is given back makes
+///   it no earlier. Refused requests write
 ///   nothing, but by how much the clock has stepped back for good, and what a log has held when the
 ///   time of that is over.
 /// - **A failover** loses the charges that were not replicated yet: about the replication lag times
