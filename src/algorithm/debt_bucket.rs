@@ -103,7 +103,8 @@ impl DebtBucket {
         cost == 0 || owing.debt.saturating_add(charged) <= self.capacity
     }
 
-    /// The status after a decision about a cost that left this debt.
+    /// The status after a decision about a cost that left this debt. It has room for seven numbers:
+    /// two that are below 2^32 share one, and the capacity is worked out from the limit.
     #[inline]
     fn lazily(&self, (debt, tick): (u64, u64), cost: JudgedCost, now: Timestamp) -> LazyStatus {
         let numbers = [

@@ -108,10 +108,10 @@ local function in_flight(last, now, cost, must, max, held_at_most, process, numb
   if from <= before + bytes then leases = leases .. stored:sub(from, before + bytes) end
   local sure = own
   if number > changed and running > own then sure = running end
-  taken = by_others + sure
+  local in_use = by_others + sure
   -- A renewal that came first has counted it.
   local more = number > renewed and cost or 0
-  if taken + more > max and cost > 0 and not must then return false, nil, taken end
+  if in_use + more > max and cost > 0 and not must then return false, nil, in_use end
   if cost == 0 and running >= 0 then
     if number > changed and number > renewed then own, renewed = running, number end
     own_ends = now + held_at_most
@@ -130,7 +130,7 @@ local function in_flight(last, now, cost, must, max, held_at_most, process, numb
     leases = leases .. struct.pack('<I7I7I7I7I7I7', process, own, own_ends, first, changed, renewed)
     if own_ends > ends then ends = own_ends end
   end
-  return true, ends, taken, leases, by_others + own, #leases
+  return true, ends, in_use, leases, by_others + own, #leases
 end
 
 local stored_1 = call('GET', KEYS[1])
