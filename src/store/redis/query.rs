@@ -163,19 +163,24 @@ impl<L: RedisLimit<K>, K: Key> Query<L, K> {
     async fn answers(self: &Arc<Self>, ask: Ask) -> Result<(Vec<Bytes>, Origin), StoreError> {
         let asked_at = Instant::now();
         let deadline = asked_at + self.shared.deadline();
-        let (mut answers, mut origin) = (Vec::new(), Origin::ASKED);
-        if let Some(subject) = self.subject().filter(|_| ask.charge() > 0) {
-            let (answer, its_origin) = self.shared.decide(&subject, ask.cost(), asked_at).await?;
-            (answers, origin) = (vec![answer], its_origin);
+        let (answers, origin) = if self.all.is_empty() {
+            (Vec::new(), Origin::ASKED)
+        } else if let Some(subject) = self.subject().filter(|_| ask.charge() > 0) {
+            let (answer, origin) = self.shared.decide(&subject, ask.cost(), asked_at).await?;
+            (vec![answer], origin)
         } else if let Some(script) = self.script_of_all() {
             let (asked, wait) = ((&self.all[..], Units::Asked(ask)), Wait::Until(deadline));
-            answers = self.shared.ask(&script, asked, None, wait).await?;
-        }
+            let answers = self.shared.ask(&script, asked, None, wait).await?;
+            (answers, Origin::ASKED)
+        } else {
+            let answers = self.decide_across_slots(ask, deadline).await?;
+            (answers, Origin::ASKED)
+        };
         let is_overridden = matches!(&answers[..], [only] if overridden(only).is_some());
-        // No script is about all of them, or one is overridden: then each is asked by itself.
-        if self.all.len() > 1 && (answers.is_empty() || is_overridden) {
-            answers = self.decide_across_slots(ask, deadline).await?;
-            origin = Origin::ASKED;
+        if self.all.len() > 1 && is_overridden {
+            // One of several limits is overridden: then each is asked by itself.
+            let answers = self.decide_across_slots(ask, deadline).await?;
+            return Ok((answers, Origin::ASKED));
         }
         Ok((answers, origin))
     }
